@@ -21,18 +21,18 @@ REST = "tests/connectors/test_rest.py"
 _exchange = Transport._exchange
 
 
-async def _send_twice(self: Transport, request: HttpRequest, progress: Any) -> Any:
+async def _send_twice(self: Transport, request: HttpRequest, progress: Any, until: Any) -> Any:
     try:
-        return await _exchange(self, request, progress)
+        return await _exchange(self, request, progress, until)
     except OSError:
-        return await _exchange(self, request, progress)
+        return await _exchange(self, request, progress, until)
 
 
 async def _connect_by_name(self: Transport, at: Any, addresses: Any) -> Any:
     return await asyncio.open_connection(at.host, at.port)
 
 
-def _trust_all(ca: object) -> ssl.SSLContext:
+def _trust_all(ca: object, *, protocols: object = ()) -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -48,7 +48,7 @@ def _dress_for_all(request: HttpRequest) -> Any:
 
 def _collect_all(self: Any, piece: bytes) -> None:
     self._coded_bytes += len(piece)
-    self._plain += piece if self._decoder is None else self._decoder.decompress(piece)
+    self.plain += piece if self._decoder is None else self._decoder.decompress(piece)
 
 
 BREAKS = (
@@ -71,7 +71,7 @@ BREAKS = (
     Break(
         "K2",
         "duly.connectors.transport",
-        "_left_s",
+        "left_s",
         lambda: float("inf"),
         (f"{TRANSPORT}::test_nothing_leaves_after_the_time_of_the_call",),
         "a request leaves after the time of its call",

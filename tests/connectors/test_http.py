@@ -79,7 +79,14 @@ def test_an_operation_is_a_tool_like_any_other(shop: Shop) -> None:
     """A1: with its kind, capability, parameters, result and words."""
     registry = Registry([connect(shop, hosts=["example.com"])])
     names = [each.name for each in registry.catalog.tools]
-    assert names == ["shop.get", "shop.head", "shop.create_order", "shop.orders", "shop.order"]
+    assert names == [
+        "shop.get",
+        "shop.download",
+        "shop.head",
+        "shop.create_order",
+        "shop.orders",
+        "shop.order",
+    ]
     create = registry.catalog.find("shop.createOrder")
     assert (create.kind, create.capability) == (ToolKind.MUTATION, "shop.create_order")
     assert (create.noun, create.lag_s, create.reconciles) == ("order", 5, True)
@@ -174,9 +181,8 @@ async def test_what_a_status_means_can_be_said_in_the_settings(shop: Shop) -> No
 
 async def test_hosts_are_read_without_credentials(shop: Shop) -> None:
     """K4: the named ones alone, also behind a redirect."""
-    found = Http(
-        shop.url, hosts=["127.0.0.1"], allow=["127.0.0.1"], auth={"type": "bearer"}, name="web"
-    )
+    here = f"127.0.0.1:{shop.port}"
+    found = Http(shop.url, hosts=[here], allow=["127.0.0.1"], auth={"type": "bearer"}, name="web")
     got = await found.get(url=f"{shop.url}/a/text")  # type: ignore[attr-defined]
     assert got == {
         "url": f"{shop.url}/a/text",
@@ -199,9 +205,18 @@ async def test_hosts_are_read_without_credentials(shop: Shop) -> None:
         await found.get(url=f"{shop.url}/a/text")  # type: ignore[attr-defined]
 
 
+async def test_a_host_is_read_at_the_port_that_is_named(shop: Shop) -> None:
+    """K4: without one that is the port of the scheme; another program may answer at the others."""
+    found: Any = Http(shop.url, hosts=["127.0.0.1"], allow=["127.0.0.1"], name="web")
+    with pytest.raises(Refused, match=rf"127.0.0.1:{shop.port} is none of the hosts"):
+        await found.get(url=f"{shop.url}/a/text")
+    assert shop.asks == []
+
+
 async def test_a_page_is_read_in_its_character_set_and_up_to_a_limit(shop: Shop) -> None:
     """K6: one byte past it is refused, never cut."""
-    found: Any = Http(shop.url, hosts=["127.0.0.1"], allow=["127.0.0.1"], name="web")
+    here = f"127.0.0.1:{shop.port}"
+    found: Any = Http(shop.url, hosts=[here], allow=["127.0.0.1"], name="web")
     head = "HTTP/1.1 200 X\r\nContent-Type: text/plain; charset={}\r\nContent-Length: 1\r\n\r\n"
     for charset, text in (("ISO-8859-1", "\xe9"), ("utf-8", "\ufffd"), ("rot13", "\ufffd")):
         shop.next(raw(head.format(charset).encode() + b"\xe9", is_done=False))
@@ -290,7 +305,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"operations": {"secret": CREATE}}, "operations.secret: the connector has something"),
     ({"operations": {"in_thread": CREATE}}, "operations.in_thread: the connector has something"),
     ({"operations": {"get": READ}, "hosts": ["a.example"]}, "operations.get: the connector has"),
-    ({"auth": {"type": "oauth"}}, 'auth.type: "oauth" is none of bearer, basic'),
+    ({"auth": {"type": "token"}}, 'auth.type: "token" is none of bearer, basic'),
     ({"auth": {"type": "bearer", "user": "x"}}, "auth.user: there is no such key"),
     ({"auth": {"type": "header"}}, "auth.name: it is missing"),
     ({"auth": {"type": "header", "name": "Host"}}, "auth.name: The header Host"),
@@ -298,6 +313,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"headers": {"A": 1}}, "headers: write a table of texts"),
     ({"hosts": "example.com"}, "hosts: write a list"),
     ({"hosts": ["http://x"]}, "hosts has the host"),
+    ({"hosts": ["example.com:0"]}, "no port"),
+    ({"hosts": ["example.com:99999"]}, "no port"),
     ({"allow": ["10.1"]}, "allow has the host"),
     ({"ca": "nowhere.pem"}, "ca: nowhere.pem"),
 ]
@@ -315,6 +332,9 @@ WRONG_OPERATIONS: list[tuple[dict[str, Any], str]] = [
     ({"arguments": {"item": "text"}}, 'arguments.item: "text" is no type'),
     ({"arguments": {"key": "string"}}, "arguments.key: use lower-case"),
     ({"arguments": {"Item": "string"}}, "arguments.Item: use lower-case"),
+    ({"arguments": {"call": "string"}}, 'arguments.call: "call" has a meaning of its own'),
+    ({"arguments": {"self": "string"}}, 'arguments.self: "self" has a meaning of its own'),
+    ({"arguments": {"from": "string"}}, 'arguments.from: "from" has a meaning of its own'),
     ({"arguments": ["item"]}, "arguments must be a table"),
     ({"body": {"a": "b"}}, "arguments.item: it is sent nowhere"),
     ({"body": {"a": "{key}", "b": "{item}", "c": "{count}"}}, "Say key = … for the key"),

@@ -31,6 +31,7 @@ path = "/orders"
 arguments = {{ item = "string", count = "integer?" }}
 key = {{ header = "Idempotency-Key" }}
 verify = {{ path = "/orders", query = {{ key = "{{key}}" }}, items = "orders", match = "key" }}
+trial = {{ item = "trial", count = 1 }}
 returns = {{ id = "integer", item = "string" }}
 lag_s = 0
 
@@ -122,12 +123,14 @@ async def test_an_order_is_made_once_although_its_answer_is_lost(
     """L5, K2: the host asks the shop by the key, and finds the order."""
     async with make_host(shop, tmp_path) as host:
         await host.set_secret("shop", "token", "s3cret-of-the-shop")
+        await host.prove("shop.create_order")
         shop.next(double.well, manner)  # a list, then the order
         await host.deploy(duly.Source("python", PYTHON), by="me", grant=True)
         await host.drain()
-        assert [(each["item"], each["count"]) for each in shop.orders()] == [("tea", 2)]
+        made = [(each["item"], each["count"]) for each in shop.orders()]
+        assert made == [("trial", 1), ("tea", 2)]
         (event,) = await host.events("tea", topic="ordered")
-        assert event.title == "Order 1"
+        assert event.title == "Order 2"
         tokens = {each.headers["authorization"] for each in shop.asks}
         assert tokens == {"Bearer s3cret-of-the-shop"}
 

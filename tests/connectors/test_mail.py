@@ -72,6 +72,7 @@ def test_html_alone_is_read_for_its_words() -> None:
     page = b"<html><head><title>T</title><style>p{}</style><body><p>One &amp; two<br>three</p>"
     raw = b"From: a\nContent-Type: text/html; charset=utf-8\n\n" + page
     assert read_mail(raw).text == "One & two\nthree"
+    assert read_mail(raw + b"<p>Ask R&D").text == "One & two\nthree\nAsk R&D"
 
 
 def test_what_is_too_long_is_cut() -> None:

@@ -42,11 +42,13 @@ async def test_an_unknown_call_is_neither_asked_about_nor_sent_at_another_place(
 ) -> None:
     """L5, K4: the host says so and does not open; with the old url the call can be settled."""
     clock = Shifted()
-    shop.next(double.well, double.lost, *[status(500)] * 3)  # done; no question is answered yet
     async with host_of(shop, tmp_path, clock) as host:
+        await host.prove("shop.create_order", args={"item": "trial", "count": 1})
+        proven = len(shop.orders())
+        shop.next(double.well, double.lost, *[status(500)] * 3)  # done; no question is answered yet
         await host.deploy(duly.Source("python", PYTHON), by="me", grant=True)
         await host.drain()
-    assert len(shop.orders()) == 1
+    assert len(shop.orders()) == proven + 1
     with pytest.raises(ConfigError, match="1 of its changes at") as refused:
         await host_of(other, tmp_path, clock).open()
     assert (refused.value.code, refused.value.subject) == ("service_moved", "shop")

@@ -244,4 +244,4 @@ async def test_a_host_that_is_closed_leaves_no_process_that_reads(
 
 def test_the_readers_are_those_that_are_listed() -> None:
     """K7: nothing else runs in there."""
-    assert set(module.READERS) == {"mail", "mail.id"}
+    assert set(module.READERS) == {"mail", "mail.id", "feed", "feed.entry", "s3.list", "mail.part"}

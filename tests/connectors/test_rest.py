@@ -244,6 +244,34 @@ async def test_a_large_answer_is_read_beside_the_loop(shop: Shop) -> None:
         await client(shop).fetch("/orders")
 
 
+async def test_a_cursor_of_links_changes_no_field_of_the_query(shop: Shop) -> None:
+    """K4, K5: a script that makes a cursor up asks for nothing that the operation does not."""
+    rest = client(shop)
+    await fill(rest, 1)
+    forged = "owner=eve&cursor=0"
+    await rest.list_page("/orders", LINK, {"owner": "ada"}, after=forged)
+    assert shop.asks[-1].query == {"owner": "ada", "cursor": "0"}
+    shop.next(status(200, 'Link: <?owner=eve&p=2>; rel="next"\r\n', value={"orders": []}))
+    with pytest.raises(Refused, match="has another owner"):
+        await rest.list_page("/orders", LINK, {"owner": "ada"})
+    shop.next(status(200, 'Link: <?owner=ada&p=2>; rel="next"\r\n', value={"orders": []}))
+    page = await rest.list_page("/orders", LINK, {"owner": "ada"})
+    assert page.names == {"last_cursor": "p=2", "has_more": True}
+
+
+async def test_an_answer_of_very_many_values_is_not_read(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K6: what is small as bytes can be large in memory; for a change the outcome is unknown."""
+    monkeypatch.setattr("duly.connectors.json_answer.VALUES_MAX", 100)
+    shop.next(status(200, value=[[]] * 60))
+    with pytest.raises(Refused, match="more than 100 values"):
+        await client(shop).fetch("/orders")
+    shop.next(status(200, value=[[]] * 60))
+    with pytest.raises(UnknownOutcome, match="more than 100 values"):
+        await order(client(shop), "k1")
+
+
 async def test_a_next_page_elsewhere_is_not_followed(shop: Shop) -> None:
     """K4: neither at another origin nor at another path."""
     for place in ("http://b.test/a/orders?x", "/a/secrets?x", "http://1/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import duly
+from duly.connectors import rest
 from duly.connectors.http import Http
 from duly.connectors.rest import Auth, KeyPlace, Rest, Verify
 from duly.connectors.transport import Transport
@@ -176,3 +178,26 @@ async def test_an_answer_out_of_a_cache_is_no_proof_that_nothing_happened(
         return
     assert not isinstance(verdict, duly.NotApplied)
     assert "no-cache" in shop.asks[-1].headers.get("cache-control", "")
+
+
+# What does not go through `_read_signed` and `_change_signed`, and why it needs no token.
+OTHER_WAYS = {
+    "rest.py": "the two ways themselves",
+    "oauth.py": "asks for the tokens",
+    "s3.py": "signs each request itself",
+    "http.py": "other hosts are read without credentials",
+    "bot.py": "is no connector of the kit; its token is in the path",
+    "telegram.py": "reads with its token in the path",
+    "model.py": "has a key and no sign-in",
+    "mcp_http.py": "is no connector of the kit; its key is a header",
+    "slack.py": "an upload goes to the address that Slack gave, without credentials",
+    "transport.py": "what sends",
+}
+
+
+def test_every_request_of_the_kit_goes_one_way() -> None:
+    """K9: a connector that sends by itself would use a token that has run out."""
+    folder = Path(rest.__file__).parent
+    sends = re.compile(r"transport\.(read|change)\(")
+    found = {each.name for each in folder.glob("*.py") if sends.search(each.read_text())}
+    assert found - OTHER_WAYS.keys() == set()

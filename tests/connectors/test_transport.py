@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from duly.connectors import transport as module
+from duly.connectors.reach import make_context
 from duly.connectors.response import HEADERS_MAX, PIECES_MAX, HttpResponse
 from duly.connectors.transport import (
     REDIRECTS_MAX,
     Credentials,
     HttpRequest,
     Transport,
-    make_context,
 )
 from duly.connectors.watch import Watch
 from duly.env import machine_ms
@@ -407,9 +407,9 @@ def test_a_method_or_a_body_that_cannot_be_is_refused() -> None:
     for method in ("get", "CONNECT", "TRACE", "OPTIONS", "GET /x", ""):
         with pytest.raises(Refused):
             HttpRequest(method, url)
-    HttpRequest("POST", url, body=b"x" * 8 * 1024 * 1024)
+    HttpRequest("POST", url, body=b"x" * 26 * 1024 * 1024)
     with pytest.raises(Refused, match="larger"):
-        HttpRequest("POST", url, body=b"x" * (8 * 1024 * 1024 + 1))
+        HttpRequest("POST", url, body=b"x" * (26 * 1024 * 1024 + 1))
 
 
 async def test_a_read_cannot_be_made_a_change(shop: Shop) -> None:

@@ -14,7 +14,7 @@ Law 4: a change begun in a thread has ended when the thread returned. The method
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -26,6 +26,7 @@ from types import MappingProxyType, MethodType
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Concatenate,
     Final,
     Generic,
@@ -41,9 +42,12 @@ from typing import (
 
 from duly import fork
 from duly.connectors.attach import ThreadJob
+from duly.connectors.blob import box
+from duly.connectors.need import Need
 from duly.connectors.watch import Watch
 from duly.env import CALL
 from duly.errors import AuthNeeded, Invalid, NotFound
+from duly.rules.blob import Blob
 from duly.rules.catalog import SNAKE, TAKEN, ToolKind, camel
 from duly.rules.value import Json
 
@@ -59,6 +63,12 @@ else:
     Item = TypeVar("Item")
 
 Vault: TypeAlias = Callable[[str, str], str]
+Keeper: TypeAlias = Callable[[Json], Awaitable[None]]
+
+# The words of `rules.asking`, as an author writes them (K1, K10).
+KeyWord: TypeAlias = Literal["header", "id", "field", "marker", "metadata", "handle", "none"]
+AskedWord: TypeAlias = Literal["exactly", "by_search", "not_at_all"]
+ProofWord: TypeAlias = Literal["itself", "trial"]
 
 THREADS_MAX: Final = 8  # for changes, and as many for questions
 SEND_S: Final = 30.0  # how long a call may take unless its terms say otherwise
@@ -83,7 +93,8 @@ class Call:
     """One mutation on its way out, as the ledger holds it; `key` is the same on every re-send.
 
     `first_sent_at` is when the first call with this key was sent, `sent_at` when this one was.
-    Nothing of it may leave this machine after `send_by` (L7).
+    Nothing of it may leave this machine after `send_by` (L7). `handle` is what `keep` wrote down,
+    in this send or an earlier one (L14). `basis` is a digest of the account that it was sent with.
     """
 
     tool: str
@@ -94,6 +105,9 @@ class Call:
     sent_at: datetime
     first_sent_at: datetime = UNSAID
     send_by: datetime = UNSAID
+    handle: Json = None
+    keeper: Keeper | None = field(default=None, repr=False, compare=False)
+    basis: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.first_sent_at == UNSAID:
@@ -104,6 +118,17 @@ class Call:
             at: datetime = getattr(self, name)
             if at.utcoffset() != timedelta(0):
                 raise Invalid(f"{name} is {at}. Give an aware time in UTC.", path=name)
+
+    async def keep(self, handle: Json) -> None:
+        """Write down what the first of two steps made, before the second is sent (L14).
+
+        It returns when the handle is on the disk: the id of a draft, of an upload. If it raises,
+        the second step must not be sent. Reconcile gets the handle as `Call.handle`.
+        """
+        if self.keeper is None:
+            raise Invalid("A handle is kept while its call is sent, and not by a reconcile.")
+        await self.keeper(handle)
+        object.__setattr__(self, "handle", handle)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -177,6 +202,9 @@ class ToolTerms:
     key_lifetime_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     editable: Sequence[str] = ()
+    key_in: str | None = None
+    asked: str | None = None
+    proof: str | None = None
 
 
 class Read(Generic[C, P, R]):
@@ -215,6 +243,7 @@ class Mutation(Generic[C, P, R]):
         self.terms = terms
         self.owner: type | None = None
         self.asker: Callable[[C, Call], Coroutine[Any, Any, Verdict]] | None = None
+        self.trier: Callable[[C], Mapping[str, Json] | None] | None = None
         update_wrapper(cast(Callable[..., Any], self), function)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -250,6 +279,20 @@ class Mutation(Generic[C, P, R]):
                 path="reconcile",
             )
         self.asker = function
+        return function
+
+    def trial(
+        self, function: Callable[[C], Mapping[str, Json] | None]
+    ) -> Callable[[C], Mapping[str, Json] | None]:
+        """Note the method that says with which arguments the tool is tried once (K10).
+
+        The call is really made, with the user's own account, after the user has agreed to it; its
+        reconcile method must find it. None: the user has to say the arguments.
+        """
+        if self.owner is not None or self.trier is not None:
+            name = _name_of(self.function)
+            raise Invalid(f"{name} has a trial already, or belongs to another class.", path="trial")
+        self.trier = function
         return function
 
 
@@ -297,6 +340,9 @@ def mutation(
     key_lifetime_s: float | None = None,
     labels: Mapping[str, str] = NO_LABELS,
     editable: Sequence[str] = (),
+    key_in: KeyWord | None = None,
+    asked: AskedWord | None = None,
+    proof: ProofWord | None = None,
 ) -> Callable[[Changer[C, P, R]], Mutation[C, P, R]]: ...
 def mutation(
     function: Changer[C, P, R] | None = None,
@@ -311,13 +357,18 @@ def mutation(
     key_lifetime_s: float | None = None,
     labels: Mapping[str, str] = NO_LABELS,
     editable: Sequence[str] = (),
+    key_in: KeyWord | None = None,
+    asked: AskedWord | None = None,
+    proof: ProofWord | None = None,
 ) -> Mutation[C, P, R] | Callable[[Changer[C, P, R]], Mutation[C, P, R]]:
     """Offer a method to scripts as a mutation; its capability is the tool's name unless given.
 
     `labels` names the parameters that a person must see before they agree, in the order of the
     signature: `{"to": "To", "text": "Body"}`. `editable` lists those they may change first (A3).
+    `key_in` says where the key of a call travels, `asked` how the outside can be asked about one,
+    `proof` what shows that it can (K1, K10).
     """
-    how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable)
+    how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable, key_in, asked, proof)
     terms = ToolTerms(ToolKind.MUTATION, capability, risk, noun, *how)
     return partial(Mutation, terms=terms) if function is None else Mutation(function, terms)
 
@@ -326,13 +377,23 @@ class Connector:
     """What a script may touch of one outside service; a subclass needs no `super().__init__()`."""
 
     name: str
+    # It needs its own machine: files, folders. In a fleet a workflow that uses it stays there (H7).
+    local: bool = False
+    # What a person is asked for when they connect it; what its class takes is asked for besides.
+    needs: ClassVar[tuple[Need, ...]] = ()
 
     # These are attributes of the class, since a subclass need not call our constructor.
     _origin: str | None = None  # where its service is, if that is named in the settings (K4)
+    _secret_names: tuple[str, ...] = ()  # which secrets it asks for
     _vault: Vault | None = None
+    _keeper: Any = None  # refreshes tokens (K9): a `Keeper` of `oauth.py`
     _threads: ThreadPoolExecutor | None = None
     _askers: ThreadPoolExecutor | None = None
     _fork_depth: int = 0
+
+    def _relies_on(self, method: str) -> Json:
+        """Return what the proof of a tool depends on; another value voids the proof (K10)."""
+        return self._origin
 
     def secret(self, name: str) -> str:
         """Fetch a secret of this connector; without one a person is asked to connect (A5)."""
@@ -390,6 +451,14 @@ class Connector:
             assert task is not None, self
             loop.call_soon(task.cancel)
         return job.result()
+
+    async def keep_blob(self, data: bytes, *, name: str, type: str = "") -> Blob:  # noqa: A002
+        """Keep bytes for the workflow whose call this is, and return their handle (K15)."""
+        return await box().keep(data, name, type)
+
+    async def open_blob(self, blob: Blob) -> bytes:
+        """Return the bytes of a handle that the workflow was given (K15)."""
+        return await box().open(blob)
 
     def _threads_for(self, *, is_asking: bool) -> ThreadPoolExecutor:
         """Return the threads for reads or for changes; one kind never waits for the other."""

@@ -22,8 +22,9 @@ import re
 from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from mimetypes import guess_type
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 from duly.connectors.arrival import PAGE_MAX, Arrival, Cursor
 from duly.connectors.base import (
@@ -36,6 +37,7 @@ from duly.connectors.base import (
     mutation,
     read,
 )
+from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.clock import iso
 from duly.connectors.folder import (
     OWN,
@@ -51,8 +53,10 @@ from duly.connectors.folder import (
     status_of,
     write_file,
 )
+from duly.connectors.need import Need
 from duly.connectors.private import is_store, refusal
 from duly.errors import Refused, UnknownOutcome
+from duly.rules.blob import Blob
 
 TEXT_BYTES_MAX: Final = 1024 * 1024
 MARK_BYTES_MAX: Final = 1024
@@ -92,6 +96,7 @@ class Files(Foldered):
     """The files below one folder."""
 
     name = "files"
+    needs = (Need("path", "the folder", "inbox"),)
 
     def __init__(self, path: str | Path, *, name: str = "files") -> None:
         self.name = name
@@ -114,6 +119,18 @@ class Files(Foldered):
         return await self.in_thread(self._search, pattern, after)
 
     @read(by_id=True)
+    async def get(self, path: str) -> Blob | None:
+        """Read a file as a blob; nothing if there is no such file.
+
+        Returns {blob, name, type, size}.
+        """
+        data = await self.in_thread(self._get, path)
+        if data is None:
+            return None
+        name = path.rpartition("/")[2]
+        return await self.keep_blob(data, name=name, type=guess_type(name)[0] or "")
+
+    @read(by_id=True)
     async def read(self, path: str) -> FileText | None:
         """Read a file as text.
 
@@ -126,6 +143,9 @@ class Files(Foldered):
         risk="medium",
         noun="file",
         lag_s=5,
+        key_in="metadata",
+        asked="exactly",
+        proof="itself",
         labels={"path": "File", "text": "Text"},
         editable=("text",),
     )
@@ -134,12 +154,39 @@ class Files(Foldered):
 
         Returns {path, bytes}.
         """
-        return await self.in_thread(self._write, call.key, path, text)
+        data = text.encode()
+        if len(data) > TEXT_BYTES_MAX:
+            raise Refused(f"{path}: {len(data)} bytes; at most {TEXT_BYTES_MAX} are written.")
+        return await self.in_thread(self._write, call.key, path, data)
 
     @write.reconcile
     async def write_happened(self, call: Call) -> Verdict:
         """Look for the receipt of this very call."""
-        return await self.in_thread(self._write_happened, call)
+        data = str(call.args["text"]).encode()
+        size, digest = len(data), sha256(data).hexdigest()
+        return await self.in_thread(self._write_happened, call, size, digest)
+
+    @mutation(
+        risk="medium",
+        noun="file",
+        lag_s=5,
+        key_in="metadata",
+        asked="exactly",
+        proof="itself",
+        labels={"path": "File", "file": "Content"},
+    )
+    async def put(self, call: Call, path: str, file: Blob) -> Written:
+        """Write a blob as a file, in place of what was there.
+
+        Returns {path, bytes}.
+        """
+        return await self.in_thread(self._write, call.key, path, await self.open_blob(file))
+
+    @put.reconcile
+    async def put_happened(self, call: Call) -> Verdict:
+        """Look for the receipt of this very call."""
+        file = cast(Blob, call.args["file"])
+        return await self.in_thread(self._write_happened, call, file["size"], file["blob"])
 
     # -- Reading ----------------------------------------------------------------------------------
 
@@ -193,13 +240,22 @@ class Files(Foldered):
             "problem": problem,
         }
 
+    def _get(self, path: str) -> bytes | None:
+        *folders, name = split_path(path)
+        with definite(path):
+            try:
+                with self._folder.open(folders) as here:
+                    self._folder.check(here, name, path)
+                    found = read_file(here, name, BLOB_BYTES_MAX)
+            except FileNotFoundError:
+                found = None
+        return None if found is None else found[0]
+
     # -- Writing ----------------------------------------------------------------------------------
 
-    def _write(self, key: str, path: str, text: str) -> Written:
+    def _write(self, key: str, path: str, data: bytes) -> Written:
         *folders, name = split_path(path)
-        data, slip = text.encode(), _slip(key)
-        if len(data) > TEXT_BYTES_MAX:
-            raise Refused(f"{path}: {len(data)} bytes; at most {TEXT_BYTES_MAX} are written.")
+        slip, proof = _slip(key), _mark(path, sha256(data).hexdigest())
         result: Written = {"path": path, "bytes": len(data)}
         with ExitStack() as stack:
             with definite(path):
@@ -210,10 +266,10 @@ class Files(Foldered):
                 self._check_copy(target, name, path, old)
                 mark = _placed(own, slip)
                 if mark is None:
-                    _lay_out(own, slip, data, _mark(path, data), old)
+                    _lay_out(own, slip, data, proof, old)
             if mark is None:
                 move_file(f"{slip}.out", own, name, target, path)
-            elif mark != _mark(path, data):
+            elif mark != proof:
                 raise UnknownOutcome(f"{path}: this key has written something else before.")
             with open_ended(path):
                 os.fsync(target)
@@ -229,8 +285,8 @@ class Files(Foldered):
             if found is not None and is_store(found[0], self._folder.private.mark):
                 raise refusal(path)
 
-    def _write_happened(self, call: Call) -> Verdict:
-        path, data = str(call.args["path"]), str(call.args["text"]).encode()
+    def _write_happened(self, call: Call, size: int, digest: str) -> Verdict:
+        path = str(call.args["path"])
         folders = path.split("/")[:-1]
         with definite(path):
             try:
@@ -247,9 +303,9 @@ class Files(Foldered):
             if call.sent_at.timestamp() * 1e9 <= cleaned_ns + DAY_NS:
                 return Unsure("receipts as old as this one were cleaned away")
             return NotApplied()
-        if mark != _mark(path, data):
+        if mark != _mark(path, digest):
             return Unsure("this key has written something else")
-        return Applied({"path": path, "bytes": len(data)})
+        return Applied({"path": path, "bytes": size})
 
     def _clean_now_and_then(self, own: int) -> None:
         self._writes += 1
@@ -275,8 +331,8 @@ def _slip(key: str) -> str:
     return key if KEY.fullmatch(key) else sha256(key.encode()).hexdigest()
 
 
-def _mark(path: str, data: bytes) -> bytes:
-    return sha256(path.encode() + b"\0" + data).hexdigest().encode()
+def _mark(path: str, digest: str) -> bytes:
+    return sha256(path.encode() + b"\0" + digest.encode()).hexdigest().encode()
 
 
 def _placed(own: int, slip: str) -> bytes | None:

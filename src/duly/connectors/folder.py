@@ -277,6 +277,7 @@ def move_file(name: str, source: int, new_name: str, target: int, what: str) -> 
 class Foldered(Connector):
     """A connector with a folder, in which it serves nothing of the project's own (K13)."""
 
+    local = True
     _folder: Folder
 
     def keep_private(self, private: Private) -> None:

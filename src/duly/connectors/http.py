@@ -20,28 +20,50 @@ Law 3: `get` and `head` ask the hosts that `hosts` names, without any credential
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypedDict, cast
+from urllib.parse import unquote
 
-from duly.connectors.base import Call, Connector, P, Page, R, Verdict, mutation, read
+from duly.connectors.base import Call, Connector, KeyWord, P, R, Verdict, mutation, read
+from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.json_answer import pick
-from duly.connectors.operation import AFTER, HttpOperation, read_auth, read_operations
-from duly.connectors.rest import NOTHING, READ_S, Rest
+from duly.connectors.key_place import key_values
+from duly.connectors.named import AFTER, describe
+from duly.connectors.need import Need
+from duly.connectors.operation import HttpOperation, read_auth, read_operations
+from duly.connectors.response import HttpResponse
+from duly.connectors.rest import NOTHING, READ_S, Rest, asked_by
 from duly.connectors.status import raise_for_read
-from duly.connectors.template import KEY, MISSING, fill, fill_path, fill_query
-from duly.connectors.transport import HttpRequest
+from duly.connectors.template import MISSING, fill, fill_path, fill_query
+from duly.connectors.transport import HttpRequest, Transport
 from duly.errors import ConfigError, Invalid, Refused, Transient
-from duly.rules.url import Url, match_host, read_host, read_url
-from duly.rules.value import Json
+from duly.rules.blob import Blob
+from duly.rules.url import PORT_MAX, PORTS, Url, match_host, read_host, read_url
+from duly.rules.value import Json, encode
 
 TEXT_BYTES_MAX: Final = 1024 * 1024
+DOWNLOAD_S: Final = 120.0  # 25 MiB over a slow line
+OCTETS: Final = "application/octet-stream"
+TABLE_MAX: Final = 1024 * 1024  # bytes of one operation in the settings
 CHARSET: Final = re.compile(r"(?i);\s*charset\s*=\s*\"?([a-z0-9_-]+)")
 # Other words name codecs of Python that are no character sets.
 CHARSETS: Final = frozenset({"ascii", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})
 HAPPENED: Final = "_happened"
+TRIED: Final = "_tried"
+# The word of K1 for each place of a key in the settings.
+KEY_IN: Final[Mapping[str, KeyWord]] = MappingProxyType(
+    {
+        "header": "header",
+        "field": "field",
+        "query": "field",
+        "path": "id",
+        "marker": "marker",
+    }
+)
+WITH_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):([0-9]+)")
 
 
 class Fetched(TypedDict):
@@ -75,6 +97,11 @@ class _Kit(Rest):
         """The name of the connector, which the project gives."""
         return self._owner.name
 
+    @property
+    def _keeper(self) -> Any:
+        """What keeps the tokens of the connector fresh (K9)."""
+        return self._owner._keeper
+
     def secret(self, name: str) -> str:
         """Fetch a secret of the connector."""
         return self._owner.secret(name)
@@ -88,6 +115,9 @@ class Http(Connector):
     """A web service: its `url`, how it is told who asks, its operations, other `hosts` to read."""
 
     name = "http"
+    needs: ClassVar[tuple[Need, ...]] = (
+        Need("url", "the address of the service", "https://shop.example/api/v1"),
+    )
 
     def __init__(
         self,
@@ -114,15 +144,25 @@ class Http(Connector):
             ca=None if ca is None else Path(ca),
         )
         self._origin = self._kit.base.origin
+        self._secret_names = self._kit._secret_names
         self._hosts = tuple(_read_pattern(each) for each in hosts)
         found = read_operations(operations)
+        self._tables = {str(name): table for name, table in operations.items()}
         if not found and not hosts:
             raise ConfigError(
                 "operations: there is none, so scripts can do nothing. Describe one, or name the"
                 ' hosts that may be read: hosts = ["example.com"].'
             )
+        if hosts or any(each.answers_blob for each in found):
+            trusted = None if ca is None else Path(ca)
+            names = [read_host(each, path="allow") for each in allow]
+            self._kit.transport = Transport(allow=names, ca=trusted, body_bytes_max=BLOB_BYTES_MAX)
         kind = _Reader if hosts and type(self) is Http else type(self)
         self.__class__ = _class_for(kind, found)
+
+    def _relies_on(self, method: str) -> Json:
+        """Return the place of the service, and how this operation is written in the settings."""
+        return [self._kit._relies_on(method), encode(self._tables[method], limit_bytes=TABLE_MAX)]
 
     async def _perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
         """Ask what a read operation asks."""
@@ -134,6 +174,12 @@ class Http(Connector):
             )
             return self._result(operation, answer)
         query = fill_query(operation.query, args)
+        if operation.answers_blob:
+            asked = operation.timeout_s
+            response = await self._kit.fetch_bytes(path, query, timeout_s=asked)
+            if response is None and operation.kind == "read":
+                raise Refused(f"{self.name}.{operation.name}: there is nothing.")
+            return None if response is None else await self._keep(response, path)
         if operation.paging is not None:
             after = args.get(AFTER)
             return await self._kit.list_page(
@@ -160,24 +206,36 @@ class Http(Connector):
 
     async def _apply(self, operation: HttpOperation, call: Call) -> Json:
         """Send what a mutation operation sends."""
-        body = None if operation.body is None else fill(operation.body, call.args)
+        values = {**call.args, **key_values(call.key)}
+        body = None if operation.body is None else fill(operation.body, values)
+        upload = None
+        if operation.upload is not None:
+            file = cast("Blob", call.args[operation.upload])
+            upload = (file["type"] or OCTETS, await self.open_blob(file))
         answer = await self._kit.change(
             call,
             operation.method,
-            fill_path(operation.path, {**call.args, KEY: call.key}),
+            fill_path(operation.path, values),
             body=body,
+            upload=upload,
             query=fill_query(operation.query, call.args),
             key=operation.key,
             is_form=operation.is_form,
             is_idempotent=operation.key_lifetime_s is not None,
             statuses=operation.statuses,
+            done=operation.done,
             timeout_s=operation.timeout_s,
         )
         # The status says that it was done, so an answer of another shape is no error.
         result = pick(answer, operation.result)
         return None if result is MISSING else result
 
-    async def _ask_host(self, method: str, url: str) -> tuple[Url, Any]:
+    async def _keep(self, response: HttpResponse, path: str) -> Blob:
+        """Keep an answer as a blob, under the last part of its path."""
+        name = unquote(path.rstrip("/").rpartition("/")[2])
+        return await self.keep_blob(response.body, name=name, type=_type_of(response))
+
+    async def _ask_host(self, method: str, url: str, timeout_s: float = READ_S) -> tuple[Url, Any]:
         """Ask a host that the settings name; credentials stay at home."""
         try:
             target = read_url(url)
@@ -185,15 +243,20 @@ class Http(Connector):
             raise Refused(str(error)) from None
         if not self._may_read(target):
             raise Refused(
-                f"{target.host} is none of the hosts that {self.name} may read:"
-                f" {', '.join(self._hosts)}."
+                f"{target.authority} is none of the hosts that {self.name} may read:"
+                f" {', '.join(map(_spell, self._hosts))}."
             )
         request = HttpRequest(method, target)
-        response = await self._kit.transport.read(request, timeout_s=READ_S, may_ask=self._may_read)
+        response = await self._kit.transport.read(
+            request, timeout_s=timeout_s, may_ask=self._may_read
+        )
         return target, response if raise_for_read(response, request.shown, self.name) else None
 
     def _may_read(self, url: Url) -> bool:
-        return any(match_host(each, url.host) for each in self._hosts)
+        return any(
+            match_host(host, url.host) and url.port == (port or PORTS[url.scheme])
+            for host, port in self._hosts
+        )
 
 
 class _Reader(Http):
@@ -222,6 +285,15 @@ class _Reader(Http):
             "text": text,
             "json": value,
         }
+
+    @read(by_id=True, timeout_s=DOWNLOAD_S)
+    async def download(self, url: str) -> Blob | None:
+        """Fetch a file of the web as a blob.
+
+        Returns {blob, name, type, size}, or nothing if there is none.
+        """
+        target, response = await self._ask_host("GET", url, DOWNLOAD_S)
+        return None if response is None else await self._keep(response, target.path)
 
     @read(by_id=True)
     async def head(self, url: str) -> Looked | None:
@@ -271,7 +343,8 @@ def _read_of(operation: HttpOperation) -> Any:
     async def ask(self: Http, /, **args: Any) -> Any:
         return await self._perform(operation, args)
 
-    _describe(ask, operation, first=("self",))
+    is_paged = operation.paging is not None
+    describe(ask, operation, "Http", first=("self",), is_paged=is_paged, takes_after=is_paged)
     terms = {**operation.terms, "by_id": operation.kind == "read_by_id"}
     return read(**terms)(ask)
 
@@ -280,12 +353,14 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
     async def apply(self: Http, call: Call, /, **args: Any) -> Any:
         return await self._apply(operation, call)
 
-    _describe(apply, operation, first=("self", "call"))
+    describe(apply, operation, "Http", first=("self", "call"))
     lifetime_s = operation.key_lifetime_s
     terms = {
         **operation.terms,
         "idempotent": lifetime_s is not None,
         "key_lifetime_s": lifetime_s,
+        "key_in": "none" if operation.key is None else KEY_IN[operation.key.kind],
+        "asked": asked_by(operation.verify, lifetime_s),
     }
     tool = mutation(**terms)(apply)
     if (verify := operation.verify) is None:
@@ -296,54 +371,37 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
 
     happened.__name__ = f"{operation.name}{HAPPENED}"
     happened.__doc__ = f"Find out whether a call of {operation.name} took effect."
-    return {operation.name: tool, happened.__name__: tool.reconcile(happened)}
+    trial = None if operation.trial is None else dict(operation.trial)
+
+    def tried(self: Http) -> Mapping[str, Json] | None:
+        return trial
+
+    tried.__name__ = f"{operation.name}{TRIED}"
+    tried.__doc__ = f"{operation.does} It is a real request to {operation.method} {operation.path}."
+    return {
+        operation.name: tool,
+        happened.__name__: tool.reconcile(happened),
+        tried.__name__: tool.trial(tried),
+    }
 
 
-def _describe(
-    function: Callable[..., Any], operation: HttpOperation, first: tuple[str, ...]
-) -> None:
-    """Give a function the name, the parameters and the words of an operation."""
-    function.__name__ = operation.name
-    function.__qualname__ = f"Http.{operation.name}"
-    by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    by_name = inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter(each, by_place) for each in first]
-    for each in operation.arguments:
-        default = inspect.Parameter.empty if each.is_required else None
-        parameters.append(
-            inspect.Parameter(each.name, by_name, default=default, annotation=each.annotation)
-        )
-    if operation.paging is not None:
-        parameters.append(inspect.Parameter(AFTER, by_name, default=None, annotation=str | None))
-    returns = _shape_of(operation)
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {"return": returns}
-    function.__doc__ = operation.does
-    if isinstance(operation.returns, dict):
-        page = "a page of " if operation.paging is not None else ""
-        function.__doc__ += f"\n\nReturns {page}{{{', '.join(operation.returns)}}}."
-
-
-def _shape_of(operation: HttpOperation) -> Any:
-    """Return the annotation of the result."""
-    shape = operation.returns
-    if isinstance(shape, dict):
-        title = "".join(part.title() for part in operation.name.split("_"))
-        make: Any = TypedDict
-        shape = make(title, shape)
-    if operation.paging is not None:
-        pages: Any = Page
-        return pages[shape]
-    return shape | None if operation.kind == "read_by_id" and shape is not Any else shape
-
-
-def _read_pattern(text: str) -> str:
+def _read_pattern(text: str) -> tuple[str, int | None]:
+    """Read a host that may be read, with its port where it is not the usual one."""
+    found = WITH_PORT.fullmatch(text)
+    name, port = found.groups() if found else (text, "")
     try:
-        below = text.removeprefix("*.")
+        below = name.removeprefix("*.")
         host = read_host(below, path="hosts")
     except Invalid as error:
         raise ConfigError(f"{error} Or write *. before a name, for all below it.") from None
-    return f"*.{host}" if below != text else host
+    if port and not 0 < int(port) <= PORT_MAX:
+        raise ConfigError(f"hosts: {text[:100]!r} has no port of a server. Write example.com:8443.")
+    return f"*.{host}" if below != name else host, int(port) if port else None
+
+
+def _spell(pattern: tuple[str, int | None]) -> str:
+    host, port = pattern
+    return host if port is None else f"{host}:{port}"
 
 
 def _check_texts(key: str, given: object) -> None:

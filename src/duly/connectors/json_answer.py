@@ -18,6 +18,8 @@ from duly.errors import Refused, Transient, UnknownOutcome
 from duly.rules.value import INTEGER_MAX, Json
 
 NO_CONTENT: Final = 204
+FORM: Final = "application/x-www-form-urlencoded"
+VALUES_MAX: Final = 200_000  # commas and brackets, also those in texts
 DEPTH_MAX: Final = 90  # less than what the result of a tool may have (N)
 
 
@@ -34,12 +36,22 @@ def pick(value: Any, path: str) -> Any:
 
 
 def put(body: Json, path: str, text: str) -> Json:
-    """Return a body with a text at a path; the objects on the way are made."""
+    """Return a body with a text at a path; the objects on the way are made.
+
+    Where a list stands at the end of the path, the text becomes its last item.
+    """
+    first, _, rest = path.partition(".")
+    if isinstance(body, list) and first.isdecimal() and int(first) < len(body) and rest:
+        at = int(first)
+        return [*body[:at], put(body[at], rest, text), *body[at + 1 :]]
     if body is not None and not isinstance(body, dict):
         raise Refused(f"The body is no object, so it has no field {path!r} for the key.")
     whole: dict[str, Json] = dict(body or {})
-    first, _, rest = path.partition(".")
-    whole[first] = put(whole.get(first), rest, text) if rest else text
+    before = whole.get(first)
+    if rest:
+        whole[first] = put(before, rest, text)
+    else:
+        whole[first] = [*before, text] if isinstance(before, list) else text
     return whole
 
 
@@ -50,8 +62,21 @@ def encode_body(body: Json, *, is_form: bool) -> tuple[str, bytes]:
     if is_form:
         if not isinstance(body, dict):
             raise Refused("The body is no object, so it cannot be a form.")
-        return "application/x-www-form-urlencoded", urlencode(flatten(body)).encode("ascii")
+        return FORM, urlencode(flatten(_spelled(body))).encode("ascii")
     return "application/json", msgspec.json.encode(body)
+
+
+def _spelled(body: dict[str, Json]) -> dict[str, Json]:
+    """Write what is deeper than a list of plain values as JSON, which some forms take."""
+    return {
+        name: msgspec.json.encode(value).decode() if _is_deep(value) else value
+        for name, value in body.items()
+    }
+
+
+def _is_deep(value: Json) -> bool:
+    inside = value if isinstance(value, list) else [value]
+    return any(isinstance(each, dict | list) for each in inside)
 
 
 def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
@@ -64,10 +89,11 @@ def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
             raise ValueError("its end was not announced, so it may be cut")
         if kind and "json" not in kind:
             raise ValueError(f"it is {kind[:50]}, not JSON")
+        _check_values(response.body, what, is_change=is_change)
         value: Json = msgspec.json.decode(response.body)
         if not response.is_framed and not isinstance(value, dict | list):
             raise ValueError("its end was not announced, so it may be cut")
-        return _exact(value, 0)
+        return exact(value)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         said = f"{what}: the server answered {response.status}, but its answer cannot be read"
         if is_change:
@@ -75,13 +101,23 @@ def read_answer(response: HttpResponse, what: str, *, is_change: bool) -> Json:
         raise Transient(f"{said}: {error}.") from None
 
 
-def _exact(value: Json, depth: int) -> Json:
+def _check_values(body: bytes, what: str, *, is_change: bool) -> None:
+    """Refuse an answer of very many small values: each takes 50 times the memory of its bytes."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") <= VALUES_MAX:
+        return
+    said = f"it has more than {VALUES_MAX:,} values"
+    if is_change:
+        raise ValueError(said)
+    raise Refused(f"{what}: {said}. Ask for less at once.")
+
+
+def exact(value: Json, depth: int = 0) -> Json:
     """Copy a value with the numbers that a script can hold (law 2)."""
     if depth > DEPTH_MAX:
         raise ValueError(f"it is deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
-        return {name: _exact(each, depth + 1) for name, each in value.items()}
+        return {name: exact(each, depth + 1) for name, each in value.items()}
     if isinstance(value, list):
-        return [_exact(each, depth + 1) for each in value]
+        return [exact(each, depth + 1) for each in value]
     is_long = type(value) is int and not -INTEGER_MAX <= value <= INTEGER_MAX
     return str(value) if is_long else value

@@ -29,6 +29,7 @@ TEXT_CHARS_MAX: Final = 100_000
 ATTACHMENTS_MAX: Final = 100
 RAW_HEADER_CHARS_MAX: Final = 4000  # before it is decoded, which shortens it
 PARTS_MAX: Final = 500
+SEPARATOR: Final = b"\0"  # between the number of an attachment and its mail
 # Codecs of Python that are no charsets. No mail is written in them, and punycode takes quadratic
 # time.
 NO_CHARSETS: Final = frozenset({"punycode", "idna", "unicode-escape", "raw-unicode-escape"})
@@ -52,6 +53,7 @@ x
 --b--
 """
 UNSPOKEN: Final = frozenset({"script", "style", "head", "title"})
+BLOCKS: Final = frozenset({"br", "p", "div", "table", "tr", "ul", "ol", "li", "h1", "h2", "h3"})
 
 
 class Cut(Compat32):
@@ -123,6 +125,32 @@ def read_id(data: bytes) -> str:
     return _header(headers, "message-id", MESSAGE_ID_CHARS_MAX)
 
 
+@dataclass(frozen=True, slots=True)
+class MailPart:
+    """One attachment; no data if the mail has no such one."""
+
+    name: str = ""
+    type: str = ""
+    data: bytes | None = None
+
+
+def read_part(asked: bytes) -> MailPart:
+    """Read one attachment of a mail; its number stands before the mail."""
+    number, _, data = asked.partition(SEPARATOR)
+    message = BytesParser(policy=Cut()).parsebytes(data)
+    found = (
+        (name, part)
+        for part in islice(message.walk(), PARTS_MAX)
+        if not part.is_multipart() and (name := attached_name(part)) is not None
+    )
+    name, wanted = next(islice(found, int(number) - 1, None), ("", None))
+    if wanted is None:
+        return MailPart()
+    payload = wanted.get_payload(decode=True)
+    body = payload if isinstance(payload, bytes) else b""
+    return MailPart(name, wanted.get_content_type(), body)
+
+
 def warm_up() -> None:
     """Import what the readers import late: a locked process can import nothing."""
     for name in {*aliases.aliases.values(), *FURTHER_CHARSETS}:
@@ -131,6 +159,7 @@ def warm_up() -> None:
     for body in (b"text/plain", b"text/html"):
         for coding in (b"base64", b"quoted-printable", b"x-uuencode", b"7bit"):
             read_mail(WARM % (body, coding))
+            read_part(b"1" + SEPARATOR + WARM % (body, coding))
 
 
 def plain(text: str, chars_max: int) -> str:
@@ -191,22 +220,32 @@ def _contents(message: Message) -> tuple[str, tuple[str, ...]]:
     for part in islice(message.walk(), PARTS_MAX):
         if part.is_multipart():
             continue
-        kind, name = part.get_content_type(), part.get_filename()
-        if name is not None or part.get_content_disposition() == "attachment":
-            names.append(plain(_decoded(str(name or kind)), HEADER_CHARS_MAX))
+        kind, name = part.get_content_type(), attached_name(part)
+        if name is not None:
+            names.append(name)
         elif kind in ("text/plain", "text/html") and kind not in texts:
             payload = part.get_payload(decode=True)
             data = payload if isinstance(payload, bytes) else b""
             texts[kind] = _text_of(data, part.get_content_charset())
     text = texts.get("text/plain")
     if text is None or not text.strip():
-        text = _spoken(texts["text/html"]) if "text/html" in texts else text or ""
+        text = spoken(texts["text/html"]) if "text/html" in texts else text or ""
     return _whole(text.replace("\r\n", "\n").replace("\0", "")), tuple(names[:ATTACHMENTS_MAX])
 
 
-def _spoken(page: str) -> str:
+def attached_name(part: Message) -> str | None:
+    """Return the name under which a part is attached; None if it is not."""
+    name = part.get_filename()
+    if name is None and part.get_content_disposition() != "attachment":
+        return None
+    return plain(_decoded(str(name or part.get_content_type())), HEADER_CHARS_MAX)
+
+
+def spoken(page: str) -> str:
+    """Take the words out of a page of HTML, a line for each block."""
     reader = _Words()
     reader.feed(page[: TEXT_CHARS_MAX * 10])
+    reader.close()  # it holds back what may be the half of a character reference
     lines = (" ".join(line.split()) for line in "".join(reader.words).splitlines())
     return "\n".join(line for line in lines if line)
 
@@ -224,12 +263,14 @@ class _Words(HTMLParser):
             self._unspoken += 1
         elif tag == "body":
             self._unspoken = 0  # Many pages never close their head.
-        elif tag in ("br", "p", "div", "tr", "li", "h1", "h2", "h3"):
+        elif tag in BLOCKS:
             self.words.append("\n")
 
     def handle_endtag(self, tag: str) -> None:
         if tag in UNSPOKEN:
             self._unspoken = max(0, self._unspoken - 1)
+        elif tag in BLOCKS:
+            self.words.append("\n")
 
     def handle_data(self, data: str) -> None:
         if not self._unspoken:

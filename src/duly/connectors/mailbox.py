@@ -45,7 +45,9 @@ from duly.connectors.folder import (
     read_file,
 )
 from duly.connectors.mail import Mail
-from duly.connectors.reader import ReadingConnector, Unreadable
+from duly.connectors.mail_part import Attached
+from duly.connectors.need import Need
+from duly.connectors.reader import Unreadable
 from duly.errors import NotSent, Refused
 from duly.rules.schedule import UNIT_MS
 
@@ -95,6 +97,7 @@ class Opened:
 
     id: str
     mail: Mail
+    data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +171,11 @@ class WholeMail(MailItem):
     attachments: list[str]
 
 
-class Mailbox(Timed, ReadingConnector, Foldered):
+class Mailbox(Timed, Attached, Foldered):
     """The mails of one folder."""
 
     name = "mailbox"
+    needs = (Need("path", "the folder of mails", "mails"),)
 
     def __init__(self, path: str | Path, *, name: str = "mailbox") -> None:
         self.name = name
@@ -194,7 +198,12 @@ class Mailbox(Timed, ReadingConnector, Foldered):
         Returns {id, file, message_id, from, subject, date, snippet, problem, to, text, attachments}
         or nothing, if there is no such mail.
         """
-        return await self.in_thread(self._read, id)
+        found = await self.in_thread(self._find, id)
+        return None if found is None else _whole(found)
+
+    async def _fetch_one(self, id: str) -> tuple[None, Opened] | None:  # noqa: A002  # as above
+        found = await self.in_thread(self._find, id)
+        return None if found is None else (None, found)
 
     def _search(self, query: Query, after: str | None, now_ms: int) -> Page[MailItem]:
         present = {place.arrival: place for place in self._places()}
@@ -229,7 +238,7 @@ class Mailbox(Timed, ReadingConnector, Foldered):
         last_cursor = sight.move(passed).write()
         return Page(items, last_cursor=last_cursor, has_more=len(unseen) > len(passed))
 
-    def _read(self, id: str) -> WholeMail | None:  # noqa: A002  # as above
+    def _find(self, id: str) -> Opened | None:  # noqa: A002  # as above
         base, is_id, _ = id.rpartition(ID_MARK)
         for _ in range(TRIES_MAX):
             # A name may be used again, in a Maildir even by two mails at once, so the content
@@ -238,7 +247,7 @@ class Mailbox(Timed, ReadingConnector, Foldered):
             found = [self._open(place, MAIL_BYTES_MAX) for place in places]
             for place, opened in zip(places, found, strict=True):
                 if opened is not None and id in (opened.id, place.shut_id):
-                    return _whole(Opened(id, opened.mail))
+                    return Opened(id, opened.mail, opened.data)
             if places and None not in found:
                 return None
         # A listing may miss a file that is renamed meanwhile, but hardly every time.
@@ -292,7 +301,8 @@ class Mailbox(Timed, ReadingConnector, Foldered):
         is_known = mail.is_readable and len(data) == len(head)
         message_id = mail.message_id if is_known else self._parse_id(head)
         content = f"content:{status.st_size}:{sha256(head).hexdigest()}"
-        return Opened(id_of(place.base, f"id:{message_id}" if message_id else content), mail)
+        own = id_of(place.base, f"id:{message_id}" if message_id else content)
+        return Opened(own, mail, data[:limit_bytes])
 
     def _parse(self, data: bytes) -> Mail:
         """Read a mail in the locked process; an unreadable one is returned with a `problem`."""

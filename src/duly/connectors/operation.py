@@ -10,62 +10,57 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal, NoReturn, cast
+from typing import Any, Final, Literal, cast
 
 from duly.connectors.graphql import find_fault
+from duly.connectors.key_place import PLAIN, SaidDone
+from duly.connectors.named import AFTER
+from duly.connectors.oauth import Provider, RefreshKind
+from duly.connectors.place import (
+    KINDS,
+    TYPES,
+    Argument,
+    Place,
+    check_name,
+    read_arguments,
+    read_returns,
+    read_terms,
+)
 from duly.connectors.rest import Auth, KeyPlace, Paging, Verify
-from duly.connectors.signature import Address
 from duly.connectors.status import Meaning
-from duly.connectors.template import KEY, fields_of, is_broken
+from duly.connectors.template import FIELD, KEY, KEY_NAMES, TAKEN, fields_of, has_key, is_broken
 from duly.connectors.transport import CHANGES, READS, check_header
-from duly.errors import ConfigError, Refused
-from duly.rules.catalog import SNAKE
+from duly.errors import Refused
+from duly.rules.blob import Blob
 from duly.rules.value import Json, suggest
 
-KINDS: Final = ("read", "read_by_id", "mutation")
-RISKS: Final = ("low", "medium", "high")
-# The types of arguments and results, by the words of the settings; with a `?` it may be left out.
-TYPES: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "string": str,
-        "integer": int,
-        "number": float,
-        "boolean": bool,
-        "list": list,
-        "object": dict,
-        "address": Address,
-        "any": Any,
-    }
-)
+WHOLE_MAX: Final = 10_000
 VARIABLE: Final = re.compile(r"\$([_A-Za-z][_0-9A-Za-z]*)")
-AFTER: Final = "after"  # the argument of a list that goes on
-KEY_PLACES: Final = ("header", "field", "query")
+ARGUMENT_TYPES: Final[Mapping[str, Any]] = MappingProxyType({**TYPES, "blob": Blob})
+KEY_PLACES: Final = ("header", "field", "query", "marker")
 MEANINGS: Final = tuple(each.value for each in Meaning if each is not Meaning.KEY)
 AUTH_KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"bearer": (), "basic": ("user",), "header": ("name",), "query": ("name",)}
+    {
+        "bearer": (),
+        "basic": ("user",),
+        "header": ("name",),
+        "query": ("name",),
+        "oauth": ("authorize_url", "token_url", "client_id", "scopes", "refresh"),
+    }
 )
 KNOWN: Final = (
     *("does", "method", "path", "kind", "arguments", "query", "returns", "result", "capability"),
     *("noun", "timeout_s"),
 )
-KNOWN_READ: Final = (*KNOWN, "paging")
+KNOWN_READ: Final = (*KNOWN, "paging", "answer")
 KNOWN_GRAPHQL: Final = (*(each for each in KNOWN if each != "query"), "graphql")
 KNOWN_MUTATION: Final = (
     *(*KNOWN, "body", "form", "key", "key_lifetime_s", "verify", "risk", "lag_s", "labels"),
-    *("editable", "statuses"),
+    *("editable", "statuses", "trial", "done", "upload"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of an operation."""
-
-    name: str
-    annotation: Any
-    is_required: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +80,15 @@ class HttpOperation:
     key: KeyPlace | None
     key_lifetime_s: float | None
     verify: Verify | None
+    trial: Mapping[str, Json] | None
     paging: Paging | None
     statuses: Mapping[int, Meaning]
+    done: SaidDone | None
     result: str
     returns: Any
     terms: Mapping[str, Any]
+    upload: str | None = None  # the argument whose bytes are the body (K15)
+    answers_blob: bool = False
 
     @property
     def is_mutation(self) -> bool:
@@ -100,67 +99,6 @@ class HttpOperation:
     def timeout_s(self) -> float:
         """How long it may take."""
         return float(self.terms["timeout_s"])
-
-
-class Place:
-    """A table of the settings and where it stands, for errors that name both."""
-
-    def __init__(self, where: str, table: object) -> None:
-        self.where = where
-        if not isinstance(table, Mapping):
-            raise ConfigError(f"{where} must be a table, not {_kind(table)}.")
-        self.table: Mapping[str, Any] = table
-
-    def refuse(self, key: str, said: str) -> NoReturn:
-        """Raise what is wrong with one key."""
-        raise ConfigError(f"{self.where}.{key}: {said}")
-
-    def only(self, known: Iterable[str]) -> None:
-        """Refuse a key that is not known."""
-        names = tuple(known)
-        for key in self.table:
-            if key not in names:
-                self.refuse(str(key), f"there is no such key. {suggest(str(key), names)}")
-
-    def text(self, key: str, default: str | None = None, *, may_be_empty: bool = False) -> str:
-        """Return a text; without a default it must be there."""
-        value = self.table.get(key, default)
-        if value is None:
-            self.refuse(key, "it is missing. Write a text.")
-        if not isinstance(value, str) or not (value or may_be_empty):
-            self.refuse(key, f"it is {_kind(value)}. Write a text.")
-        return value
-
-    def word(self, key: str, known: Collection[str], default: str | None = None) -> str:
-        """Return one of a few words."""
-        value = self.text(key, default)
-        if value not in known:
-            self.refuse(key, f'"{value}" is none of {", ".join(known)}. {suggest(value, known)}')
-        return value
-
-    def number(self, key: str, default: float, *, may_be_zero: bool = False) -> float:
-        """Return a number of seconds."""
-        value = self.table.get(key, default)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not (value > 0 or (may_be_zero and value == 0)) or math.isnan(value):
-            self.refuse(key, f"it is {value!r}. Write a positive number of seconds.")
-        return float(value)
-
-    def flag(self, key: str) -> bool:
-        """Return true or false; false if it is not there."""
-        value = self.table.get(key, False)
-        if not isinstance(value, bool):
-            self.refuse(key, f"it is {_kind(value)}. Write true or false.")
-        return value
-
-    def inner(self, key: str) -> Place:
-        """Return the table under a key; an empty one if it is not there."""
-        return Place(f"{self.where}.{key}", self.table.get(key, {}))
-
-    def texts(self, key: str) -> dict[str, str]:
-        """Return a table of texts."""
-        inside = self.inner(key)
-        return {str(name): inside.text(str(name)) for name in inside.table}
 
 
 def read_operations(table: object) -> tuple[HttpOperation, ...]:
@@ -174,19 +112,32 @@ def read_auth(table: object) -> Auth:
     place = Place("auth", table)
     kind = place.word("type", tuple(AUTH_KINDS))
     place.only(("type", "secret", *AUTH_KINDS[kind]))
-    more = {name: place.text(name) for name in AUTH_KINDS[kind]}
+    if kind == "oauth":
+        return Auth("oauth", place.text("secret", "token"), provider=_read_provider(place))
+    names = [each for each in AUTH_KINDS[kind] if each != "user" or each in place.table]
+    more = {name: place.text(name) for name in names}
     if kind == "header":
         _check_header(place, "name", more["name"])
     known = cast('Literal["bearer", "basic", "header", "query"]', kind)
-    return Auth(known, place.text("secret", "token"), **more)
+    return Auth(known, place.text("secret", "token"), more.get("name", ""), more.get("user", ""))
+
+
+def _read_provider(place: Place) -> Provider:
+    """Read where users of a service sign in (K9)."""
+    scopes = place.table.get("scopes", [])
+    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
+        place.refuse("scopes", 'write a list of texts: ["read"].')
+    return Provider(
+        authorize_url=place.text("authorize_url"),
+        token_url=place.text("token_url"),
+        client_id=place.text("client_id"),
+        scopes=tuple(scopes),
+        refresh=RefreshKind(place.word("refresh", [*RefreshKind], RefreshKind.ROTATED)),
+    )
 
 
 def _read_operation(name: str, place: Place) -> HttpOperation:
-    if not SNAKE.fullmatch(name):
-        raise ConfigError(
-            f"{place.where}: a script cannot call this name. Use lower-case letters, digits and"
-            " single underscores."
-        )
+    check_name(place, name)
     graphql = _read_graphql(place) if "graphql" in place.table else None
     methods = ("POST",) if graphql is not None else (*sorted(READS), *sorted(CHANGES))
     method = place.word("method", methods, methods[0] if graphql is not None else "GET")
@@ -202,7 +153,7 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
     else:
         place.only(KNOWN_MUTATION if is_mutation else KNOWN_READ)
     path = _read_path(place, place.text("path"))
-    arguments = _read_arguments(place)
+    arguments = read_arguments(place, ARGUMENT_TYPES)
     query = {} if graphql is not None else _read_query(place, method, path, arguments)
     key = _read_key(place, arguments) if is_mutation else None
     lifetime_s = _read_lifetime(place, key)
@@ -210,6 +161,7 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
     if paging is not None and any(each.name == AFTER for each in arguments):
         place.refuse("arguments", f'"{AFTER}" is added by paging. Leave it out.')
     body = place.table.get("body") if is_mutation else None
+    upload = _read_upload(place, arguments, key) if "upload" in place.table else None
     found = HttpOperation(
         name=name,
         method=method,
@@ -219,16 +171,20 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
         arguments=arguments,
         query=query,
         graphql=graphql,
-        body=_body_of(body, path, query, arguments) if is_mutation else None,
+        body=_body_of(body, path, query, arguments) if is_mutation and not upload else None,
         is_form=place.flag("form"),
         key=key,
         key_lifetime_s=lifetime_s,
-        verify=_read_verify(place, key, arguments) if "verify" in place.table else None,
+        verify=read_verify(place, key, arguments) if "verify" in place.table else None,
+        trial=_read_trial(place, arguments),
         paging=paging,
         statuses=_read_statuses(place),
+        done=_read_done(place),
         result=place.text("result", "", may_be_empty=True),
-        returns=_read_returns(place),
-        terms=_read_terms(place, is_mutation=is_mutation),
+        returns=Blob if _read_answer(place) else read_returns(place),
+        terms=read_terms(place, is_mutation=is_mutation),
+        upload=upload,
+        answers_blob=_read_answer(place),
     )
     _check_names(place, found)
     return found
@@ -251,24 +207,6 @@ def _read_path(place: Place, path: str, key: str = "path") -> str:
     if is_broken(path):
         place.refuse(key, f'"{path}" has a brace too many. Write an argument as {{order_id}}.')
     return path
-
-
-def _read_arguments(place: Place) -> tuple[Argument, ...]:
-    found = []
-    for name, word in place.texts("arguments").items():
-        if name == KEY or not SNAKE.fullmatch(name):
-            place.refuse(
-                f"arguments.{name}",
-                'use lower-case letters, digits and single underscores, and not "key".',
-            )
-        kind = word.removesuffix("?")
-        if kind not in TYPES:
-            said = f'"{word}" is no type. {suggest(kind, TYPES)} A ? behind it: may be left out.'
-            place.refuse(f"arguments.{name}", said)
-        is_required = not word.endswith("?")
-        annotation = TYPES[kind] if is_required else TYPES[kind] | None
-        found.append(Argument(name, annotation, is_required))
-    return tuple(found)
 
 
 def _read_query(
@@ -310,16 +248,44 @@ def _read_key(place: Place, arguments: tuple[Argument, ...]) -> KeyPlace | None:
             ' "path" if it stands there as {key}, or "none" if the service has no place for it.',
         )
     inside = place.inner("key")
-    inside.only(KEY_PLACES)
-    if len(inside.table) != 1:
+    inside.only((*KEY_PLACES, "form"))
+    kinds = [each for each in inside.table if each != "form"]
+    if len(kinds) != 1:
         place.refuse("key", f"name one place: {', '.join(KEY_PLACES)}.")
-    ((kind, _),) = inside.table.items()
+    (kind,) = kinds
     name = inside.text(kind)
+    form = _read_form(inside)
     if kind == "header":
         _check_header(inside, kind, name)
-    elif any(each.name == name for each in arguments):
+    elif kind != "marker" and any(each.name == name for each in arguments):
         place.refuse(f"key.{kind}", f'"{name}" is an argument too. The key needs its own field.')
-    return KeyPlace(cast('Literal["header", "field", "query"]', kind), name)
+    if kind == "marker" and fields_of(form) and not FIELD.sub("", form):
+        inside.refuse("form", 'a mark needs words around the key: "[duly:{key}]".')
+    return KeyPlace(cast('Literal["header", "field", "query", "marker"]', kind), name, form)
+
+
+def _read_form(inside: Place) -> str:
+    """Read how a key is spelled: a text with one of the names of the key in it."""
+    form = inside.text("form", PLAIN)
+    if len(fields_of(form)) != 1 or not fields_of(form) <= KEY_NAMES:
+        inside.refuse("form", f"write the key in it once: {_braced(KEY_NAMES)}.")
+    return form
+
+
+def _read_done(place: Place) -> SaidDone | None:
+    """Read where an answer says that the change was made."""
+    given = place.table.get("done")
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return SaidDone(place.text("done"))
+    inside = place.inner("done")
+    inside.only(("place", "is"))
+    return SaidDone(inside.text("place"), inside.table.get("is"))
+
+
+def _braced(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{each}}}" for each in sorted(names))
 
 
 def _read_lifetime(place: Place, key: KeyPlace | None) -> float | None:
@@ -330,11 +296,25 @@ def _read_lifetime(place: Place, key: KeyPlace | None) -> float | None:
     return place.number("key_lifetime_s", math.inf)
 
 
-def _read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, ...]) -> Verify:
+def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, ...]) -> Verify:
+    """Read how a call is found again by its key."""
     if key is None:
         place.refuse("verify", "without a key a call cannot be told from another. Say key = …")
     inside = place.inner("verify")
-    inside.only(("path", "query", "items", "match", "result", "paging"))
+    inside.only(
+        (
+            "path",
+            "query",
+            "items",
+            "match",
+            "result",
+            "paging",
+            "form",
+            "inside",
+            "graphql",
+            "whole",
+        )
+    )
     paging = _read_paging(inside, "paging") if "paging" in inside.table else None
     items = inside.text("items", "", may_be_empty=True) if "items" in inside.table else None
     if paging is not None and items is None:
@@ -346,15 +326,73 @@ def _read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, 
         items=items,
         result=inside.text("result", "", may_be_empty=True),
         paging=paging,
+        form=_read_form(inside),
+        is_inside=inside.flag("inside"),
+        graphql=_read_graphql(inside) if "graphql" in inside.table else None,
+        whole=_read_whole(inside),
     )
-    names = fields_of((found.path, found.query))
-    for name in sorted(names - {KEY} - {each.name for each in arguments}):
+    if found.graphql is not None and (items is None or paging is not None or found.query):
+        inside.refuse("graphql", "its answer is a list: say items = …, and no paging or query.")
+    names = fields_of((found.path, found.query)) | set(VARIABLE.findall(found.graphql or ""))
+    for name in sorted(names - TAKEN - {each.name for each in arguments}):
         inside.refuse("path", f"{{{name}}} is no argument and not {{key}}.")
-    if KEY not in names and paging is None:
+    if KEY_NAMES.isdisjoint(names) and paging is None and not found.whole:
         inside.refuse(
             "path", "the question names the key nowhere. Write {key}, or say how to read all pages."
         )
     return found
+
+
+def _read_whole(inside: Place) -> int:
+    """Read below how many items a list is known to be all of it."""
+    value = inside.table.get("whole", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= WHOLE_MAX:
+        inside.refuse("whole", f"it is {value!r}. Write the most items that one answer has.")
+    if value and ("items" not in inside.table or "paging" in inside.table):
+        inside.refuse("whole", "it is about one list: say items = …, and no paging.")
+    return value
+
+
+def _read_upload(place: Place, arguments: tuple[Argument, ...], key: KeyPlace | None) -> str:
+    """Read which argument is the blob that is sent as the body (K15)."""
+    name = place.text("upload")
+    if not any(each.name == name and each.annotation is Blob for each in arguments):
+        place.refuse(
+            "upload", f'name an argument that is a blob: arguments = {{ {name} = "blob" }}'
+        )
+    for other in ("body", "form"):
+        if other in place.table:
+            place.refuse(other, "the blob is the body. Leave it out.")
+    if key is not None and key.kind in ("field", "marker"):
+        place.refuse(
+            f"key.{key.kind}", "a blob has no fields. Put the key into a header or the query."
+        )
+    return name
+
+
+def _read_answer(place: Place) -> bool:
+    """Read whether the answer is a blob, and not JSON (K15)."""
+    if "answer" not in place.table:
+        return False
+    place.word("answer", ("blob",))
+    for other in ("paging", "result", "returns"):
+        if other in place.table:
+            place.refuse(other, "the answer is a blob. Leave it out.")
+    return True
+
+
+def _read_trial(place: Place, arguments: tuple[Argument, ...]) -> Mapping[str, Json] | None:
+    """Read the arguments with which `duly connect` may try the operation once (K10)."""
+    if "trial" not in place.table:
+        return None
+    if "verify" not in place.table:
+        place.refuse("trial", "there is no verify request that a trial could show to work.")
+    inside = place.inner("trial")
+    inside.only(each.name for each in arguments)
+    for each in arguments:
+        if each.is_required and each.name not in inside.table:
+            inside.refuse(each.name, "it is missing. A trial is a whole call.")
+    return dict(inside.table)
 
 
 def _read_paging(place: Place, key: str) -> Paging:
@@ -388,58 +426,30 @@ def _read_statuses(place: Place) -> Mapping[int, Meaning]:
     return found
 
 
-def _read_returns(place: Place) -> Any:
-    """Return the shape of the result: a type by its word, or the names and types of the fields."""
-    given = place.table.get("returns", "any")
-    if isinstance(given, str):
-        place.word("returns", tuple(TYPES), "any")
-        return TYPES[given]
-    inside = place.inner("returns")
-    fields = {}
-    for name in inside.table:
-        word = inside.text(name)
-        kind = word.removesuffix("?")
-        if kind not in TYPES:
-            inside.refuse(name, f'"{word}" is no type. {suggest(kind, TYPES)}')
-        fields[name] = TYPES[kind] | None if word.endswith("?") else TYPES[kind]
-    return fields
-
-
-def _read_terms(place: Place, *, is_mutation: bool) -> Mapping[str, Any]:
-    terms: dict[str, Any] = {"timeout_s": place.number("timeout_s", 30)}
-    for name in ("capability", "noun"):
-        if name in place.table:
-            terms[name] = place.text(name)
-    if not is_mutation:
-        return terms
-    editable = place.table.get("editable", [])
-    if not isinstance(editable, list) or not all(isinstance(each, str) for each in editable):
-        place.refuse("editable", "write a list of arguments.")
-    return terms | {
-        "risk": place.word("risk", RISKS, "medium"),
-        "lag_s": place.number("lag_s", 60, may_be_zero=True),
-        "labels": place.texts("labels"),
-        "editable": tuple(editable),
-    }
-
-
 def _check_names(place: Place, found: HttpOperation) -> None:
     """Refuse a template that names no argument, and an argument that stands in no template."""
     names = {each.name for each in found.arguments}
     is_in_path = found.key is not None and found.key.kind == "path"
-    if is_in_path and KEY not in fields_of(found.path):
+    if is_in_path and not has_key(found.path):
         place.refuse("path", 'the key travels in it. Write {key}, as in "/orders/{key}".')
     templates = {"path": found.path, "query": found.query, "body": found.body}
+    spelled = KEY_NAMES - {KEY} if found.key is not None else frozenset()
+    for each in found.arguments:
+        if each.annotation is Blob and (found.upload != each.name or _is_in(each, templates)):
+            place.refuse(f"arguments.{each.name}", f'a blob is the body: upload = "{each.name}".')
     for key, template in templates.items():
         known = names | {KEY} if is_in_path and key == "path" else names
+        known |= spelled if key != "query" else frozenset()
         for name in sorted(fields_of(template) - known):
             said = "Say key = … for the key." if name == KEY else suggest(name, names)
             place.refuse(key, f"{{{name}}} is no argument. {said}")
     variables = set(VARIABLE.findall(found.graphql or ""))
+    # What only the question needs is an argument too: the board on which a card is looked for.
+    asked = fields_of((found.verify.path, found.verify.query)) if found.verify else frozenset()
     for each in found.arguments:
-        if found.graphql is not None and each.name in variables:
+        if each.name in asked or (found.graphql is not None and each.name in variables):
             continue
-        if each.name not in frozenset().union(*map(fields_of, templates.values())):
+        if each.name != found.upload and not _is_in(each, templates):
             place.refuse(
                 f"arguments.{each.name}", "it is sent nowhere: not in path, query or body."
             )
@@ -448,12 +458,12 @@ def _check_names(place: Place, found: HttpOperation) -> None:
         place.refuse(f"arguments.{name}", "it stands in the path, so it cannot be left out.")
 
 
+def _is_in(argument: Argument, templates: Mapping[str, Any]) -> bool:
+    return argument.name in frozenset().union(*map(fields_of, templates.values()))
+
+
 def _check_header(place: Place, key: str, name: str) -> None:
     try:
         check_header(name, "x")
     except Refused as error:
         place.refuse(key, str(error))
-
-
-def _kind(value: object) -> str:
-    return "missing" if value is None else f"a {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Reads what strangers wrote (MIME today), in a locked process that can be killed (K7).
+"""Reads what strangers wrote (mails, feeds), in a locked process that can be killed (K7).
 
 Law 1: a connector names a reader of `READERS` and gives it bytes; no other code runs in there.
 Law 2: bytes that cost too much, break the reader or kill its process are one item that could not
@@ -6,7 +6,7 @@ Law 2: bytes that cost too much, break the reader or kill its process are one it
 Law 3: a process is used again and again; the first one starts with the first bytes, one that is
        idle for a minute ends by itself, and `close` leaves none behind.
 
-Further readers (HTML, XML, ZIP, ICS, PDF) are further rows of `READERS`.
+Documents have a process of their own kind (`document_cell.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from duly import fork
 from duly.cell.cell import Cell, CellBounds, CellClosed, CellOverrun
 from duly.cell.serve import CellAnswer, Reader, question, serve
-from duly.connectors import mail
+from duly.connectors import feed_text, mail, s3_text
 from duly.connectors.base import Connector
 from duly.errors import DulyError, NotSent
 from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
@@ -34,7 +34,14 @@ MEMORY_BYTES: Final = 512 * 1024 * 1024
 BOUNDS: Final = CellBounds(cpu_s=2.0, wall_s=10.0, answer_bytes=2 * 1024 * 1024)
 TRIES_MAX: Final = 2  # a process may have ended by itself while it was idle
 
-READERS: Final[Mapping[str, Reader]] = {"mail": mail.read_mail, "mail.id": mail.read_id}
+READERS: Final[Mapping[str, Reader]] = {
+    "mail": mail.read_mail,
+    "mail.id": mail.read_id,
+    "mail.part": mail.read_part,
+    "feed": feed_text.read_feed,
+    "feed.entry": feed_text.read_entry,
+    "s3.list": s3_text.read_list,
+}
 
 
 class Unreadable(DulyError):
@@ -44,9 +51,15 @@ class Unreadable(DulyError):
 class Readers:
     """The processes of one connector; used from any of its threads."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        program: str = PROGRAM,
+        needed: tuple[str, ...] = NEEDED,
+        bounds: CellBounds = BOUNDS,
+    ) -> None:
         self.is_unlocked = False  # whether less than a complete lock was accepted (X1)
-        self.bounds = BOUNDS
+        self.bounds = bounds
+        self._program, self._needed = program, needed
         self._begin()
 
     def _begin(self) -> None:
@@ -57,14 +70,15 @@ class Readers:
         self._closed = 0  # how often it was closed
         fork.own(self)
 
-    def read(self, name: str, data: bytes, kind: type[T]) -> T:
-        """Let a reader read bytes, or raise Unreadable."""
+    def read(self, name: str, data: bytes, kind: type[T], bounds: CellBounds | None = None) -> T:
+        """Let a reader read bytes, within its own bounds if it has any; or raise Unreadable."""
         with self._slots:
             closed = self._closed
             for _ in range(TRIES_MAX):
                 cell = self._take(closed)
                 try:
-                    return _value(cell.ask(question(name, data), self.bounds), kind)
+                    asked = question(name, data)
+                    return _value(cell.ask(asked, bounds or self.bounds), kind)
                 except CellOverrun as error:
                     raise Unreadable(str(error)) from None
                 except CellClosed:
@@ -112,7 +126,7 @@ class Readers:
     def _start(self, closed: int) -> Cell:
         try:
             with fork.HELD:
-                cell = Cell(PROGRAM, NEEDED)
+                cell = Cell(self._program, self._needed)
                 with self._door:
                     self._busy.add(cell)
                     is_late = closed != self._closed
@@ -170,4 +184,6 @@ def _value(body: bytes, kind: type[T]) -> T:
 def main(channel: int) -> None:
     """Be the process that reads."""
     mail.warm_up()
+    feed_text.warm_up()
+    s3_text.warm_up()
     serve(channel, READERS, memory_bytes=MEMORY_BYTES)

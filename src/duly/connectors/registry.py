@@ -16,8 +16,11 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
 from keyword import iskeyword
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
 from duly.connectors.base import (
@@ -33,17 +36,24 @@ from duly.connectors.base import (
     Vault,
     Verdict,
 )
+from duly.connectors.oauth import Keeper
 from duly.connectors.raised import kind_of, words_at, words_of
 from duly.connectors.signature import parameters_of, result_of
 from duly.connectors.watch import LoopPlace, Watch
-from duly.env import machine_ms
-from duly.errors import IllegalTransition, Invalid
+from duly.env import CALL, machine_ms
+from duly.errors import IllegalTransition, Invalid, UnknownOutcome
+from duly.rules.asking import AskedHow, KeyIn, ProofBy, SecretTimes
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
+from duly.rules.oauth import tokens_in
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
-from duly.rules.value import Json, copy, decode, encode, is_light, suggest
+from duly.rules.value import Json, canonical, copy, decode, encode, is_light, suggest
+
+Word = TypeVar("Word", bound=StrEnum)
 
 # Attributes that every connector has cannot be names of tools.
-OWN_NAMES: Final = frozenset({"name", "secret", "in_thread"})
+OWN_NAMES: Final = frozenset(
+    {"name", "local", "needs", "secret", "in_thread", "keep_blob", "open_blob"}
+)
 # The caller checks the policy's own limit; this one only keeps the walk finite.
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -55,11 +65,17 @@ class ToolPlace:
     connector: Connector
     method: str
     asker: str | None
+    trier: str | None = None
 
     def find(self) -> Callable[..., Any]:
         """Return the method, ready to be called."""
         found: Callable[..., Any] = getattr(self.connector, self.method)
         return found
+
+
+def _no_times(connector: str) -> SecretTimes:
+    """Tell that no secret is known."""
+    return ()
 
 
 class Registry:
@@ -74,6 +90,7 @@ class Registry:
         self._questions: WeakSet[Watch] = WeakSet()
         self._compute: Callable[[Callable[[], Json]], Awaitable[Json]] | None = None
         self.pace = LoopPlace()
+        self._times_of: Callable[[str], SecretTimes] = _no_times
         tools: list[Tool] = []
         for connector in connectors:
             name = _name_of(connector)
@@ -94,6 +111,47 @@ class Registry:
         """Return where the service of each connector is, of those whose settings say it (K4)."""
         found = {name: each._origin for name, each in self._connectors.items()}
         return {name: origin for name, origin in found.items() if origin is not None}
+
+    def is_local(self, tool: str) -> bool:
+        """Tell whether a tool needs this very machine (H7)."""
+        return self._places[tool].connector.local
+
+    @cached_property
+    def local_capabilities(self) -> frozenset[str]:
+        """What lets a workflow use a connector that needs this very machine (H7)."""
+        tools = self.catalog.tools
+        return frozenset(each.capability for each in tools if self.is_local(each.name))
+
+    def secrets_of(self, connector: str) -> tuple[str, ...]:
+        """Return the names of the secrets that a connector needs."""
+        return self._connectors[connector]._secret_names
+
+    def basis_of(self, tool: str) -> Json:
+        """Return what the proof of a tool depends on, besides the secrets (K10)."""
+        place = self._places[tool]
+        return place.connector._relies_on(place.method)
+
+    def basis_with(self, tool: str, times: SecretTimes) -> str:
+        """Return the digest of all that a proof depends on, with secrets set at these times."""
+        connector = tool.partition(".")[0]
+        secrets: list[Json] = [[name, at] for owner, name, at in times if owner == connector]
+        return sha256(canonical([tool, self.basis_of(tool), secrets])).hexdigest()
+
+    def basis_now(self, tool: str) -> str | None:
+        """Return the same with the secrets that are handed out now; None of an unknown tool."""
+        if tool not in self._places:
+            return None
+        return self.basis_with(tool, self._times_of(tool.partition(".")[0]))
+
+    def trial_of(self, tool: str) -> tuple[dict[str, Json] | None, str]:
+        """Return the arguments with which a tool is tried, if it has some, and what that does."""
+        place = self._places[tool]
+        if place.trier is None:
+            return None, ""
+        method = getattr(place.connector, place.trier)
+        args = method()
+        words = (method.__doc__ or "").strip().partition("\n")[0]
+        return None if args is None else _own(args), words
 
     def describe(self, tool: str) -> str:
         """Return what the author of a connector wrote about one of its tools."""
@@ -135,6 +193,7 @@ class Registry:
             is_patient=not tool.idempotent,
             timeout_s=tool.timeout_s,
             pace=self.pace,
+            basis=call.basis if call.attempt > 1 else None,
         )
         self._sends.add(watch)
         watch.begin(change())
@@ -207,28 +266,46 @@ class Registry:
 
     def remember(self, secret: str) -> None:
         """Take a secret out of all that is kept or shown from now on, handed out or not (A5)."""
-        self._redactor.remember(secret)
+        tokens = tokens_in(secret)
+        for each in tokens:
+            self._redactor.remember_token(each)
+        if not tokens:
+            self._redactor.remember(secret)
 
     @property
     def connectors(self) -> tuple[str, ...]:
         """The names of the connectors."""
         return tuple(self._connectors)
 
-    def bind(self, vault: Vault) -> None:
+    def bind(
+        self,
+        vault: Vault,
+        keeper: Keeper | None = None,
+        times_of: Callable[[str], SecretTimes] = _no_times,
+    ) -> None:
         """Give the connectors their secrets: `vault(connector, name)`, KeyError if there is none.
 
-        It is called whenever a connector asks, in the connector's thread.
+        It is called whenever a connector asks, in the connector's thread. `keeper` keeps the tokens
+        that a connector refreshes (K9); `times_of` tells when the secrets of one were set. A call
+        that is sent again gets none that its first send did not have (L7).
         """
+        self._times_of = times_of
 
         def hand_out(connector: str, name: str) -> str:
             value = vault(connector, name)
+            found = CALL.get()
+            basis = found.basis if isinstance(found, Watch) else None
+            if isinstance(found, Watch) and basis not in (None, self.basis_now(found.tool)):
+                said = "the call is not sent again with another secret than before"
+                raise UnknownOutcome(f"{found.tool}: {said}.")
             if value:  # A vault that has none may say so with nothing, too.
-                self._redactor.remember(value)
+                self.remember(value)
             return value
 
         for connector in self._connectors.values():
             # A connector may be frozen; where its secrets come from is no part of it.
             object.__setattr__(connector, "_vault", hand_out)
+            object.__setattr__(connector, "_keeper", keeper)
 
     def compute_with(self, compute: Callable[[Callable[[], Json]], Awaitable[Json]]) -> None:
         """Check large results with `compute`, beside the event loop (X2); else on the loop."""
@@ -316,7 +393,7 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             f"{connector_name}.{method}",
             terms.kind,
             _capability(connector_name, kind, method, terms),
-            _risk(terms.risk, what),
+            _said(Risk, "risk", terms.risk, what),
             _shown(parameters_of(declared.function, what, first=first), terms, what),
             terms.noun,
             terms.lag_s,
@@ -325,8 +402,12 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             terms.key_lifetime_s,
             reconciles=asker is not None,
             result=result_of(declared.function),
+            key_in=_word(KeyIn, "key_in", terms.key_in, what),
+            asked=_word(AskedHow, "asked", terms.asked, what),
+            proof=_proof(declared, what),
         )
-        yield tool, ToolPlace(connector, method, asker)
+        trier = None if declared.mutation is None else declared.mutation.trier
+        yield tool, ToolPlace(connector, method, asker, getattr(trier, "__name__", None))
 
 
 def _shown(parameters: tuple[Parameter, ...], terms: ToolTerms, what: str) -> tuple[Parameter, ...]:
@@ -338,6 +419,9 @@ def _shown(parameters: tuple[Parameter, ...], terms: ToolTerms, what: str) -> tu
                 raise Invalid(
                     f"{what}: {place} names {name!r}. {suggest(str(name), names)}", path=place
                 )
+    for each in parameters:
+        if each.is_blob and each.name in terms.editable:
+            raise Invalid(f"{what}: a person cannot write the blob {each.name}.", path="editable")
     return tuple(
         replace(each, label=terms.labels.get(each.name), editable=each.name in terms.editable)
         for each in parameters
@@ -391,7 +475,23 @@ def _capability(connector_name: str, kind: type, method: str, terms: ToolTerms) 
     return f"{connector_name}.{rest}" if home == getattr(kind, "name", "") else terms.capability
 
 
-def _risk(word: str, what: str) -> Risk:
-    if word not in list(Risk):
-        raise Invalid(f"{what}: risk is {word!r}. Say {', '.join(Risk)}.", path=f"{what}.risk")
-    return Risk(word)
+def _said(kind: type[Word], name: str, word: str, what: str) -> Word:
+    """Read a word that an author wrote."""
+    if word not in list(kind):
+        known = ", ".join(kind)
+        raise Invalid(f"{what}: {name} is {word!r}. Say {known}.", path=f"{what}.{name}")
+    return kind(word)
+
+
+def _proof(declared: _Declared, what: str) -> ProofBy | None:
+    """Read what shows that a tool can be asked: a trial, if it has one (K10)."""
+    said = _word(ProofBy, "proof", declared.terms.proof, what)
+    if declared.mutation is None or declared.mutation.trier is None:
+        return said
+    if said is ProofBy.ITSELF:
+        raise Invalid(f"{what} proves itself, so it needs no trial.", path=f"{what}.proof")
+    return ProofBy.TRIAL
+
+
+def _word(kind: type[Word], name: str, word: str | None, what: str) -> Word | None:
+    return None if word is None else _said(kind, name, word, what)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,9 +50,16 @@ class HttpResponse:
 
 
 async def read_response(
-    connection: h11.Connection, reader: asyncio.StreamReader, *, body_bytes_max: int
+    connection: h11.Connection,
+    reader: asyncio.StreamReader,
+    *,
+    body_bytes_max: int,
+    until: Callable[[bytearray], bool] | None = None,
 ) -> HttpResponse:
-    """Read one response to its end."""
+    """Read one response to its end.
+
+    A stream of events may have none: `until` is asked after each piece of it, and ends it.
+    """
     body: _Body | None = None
     head: h11.Response | None = None
     hints, is_over = 0, False
@@ -79,6 +87,9 @@ async def read_response(
             body = _Body(_encoding_of(head), body_bytes_max)
         elif isinstance(event, h11.Data) and body is not None:
             body.add(bytes(event.data))
+            assert head is not None
+            if until is not None and _is_stream(head) and until(body.plain):
+                return HttpResponse(head.status_code, _headers_of(head), bytes(body.plain))
         elif isinstance(event, h11.EndOfMessage) and head is not None and body is not None:
             return HttpResponse(
                 head.status_code, _headers_of(head), body.end(), is_framed=_is_framed(head)
@@ -94,7 +105,7 @@ class _Body:
         self._limit_bytes = limit_bytes
         self._coded_bytes = 0
         self._pieces = 0
-        self._plain = bytearray()
+        self.plain = bytearray()
         self._decoder = zlib.decompressobj(ENCODINGS[encoding]) if encoding else None
 
     def add(self, piece: bytes) -> None:
@@ -103,16 +114,16 @@ class _Body:
         if self._pieces > PIECES_MAX:
             raise BrokenExchange("its response is in too many pieces", is_lasting=True)
         if self._decoder is None:
-            self._plain += piece
+            self.plain += piece
         else:
-            room = self._limit_bytes - len(self._plain) + 1
+            room = self._limit_bytes - len(self.plain) + 1
             try:
-                self._plain += self._decoder.decompress(piece, room)
+                self.plain += self._decoder.decompress(piece, room)
             except zlib.error as error:
                 raise BrokenExchange(f"its response cannot be decoded ({error})") from None
             if self._decoder.unused_data:
                 raise BrokenExchange("its response has more behind its end")
-        if max(self._coded_bytes, len(self._plain)) > self._limit_bytes:
+        if max(self._coded_bytes, len(self.plain)) > self._limit_bytes:
             most = f"{self._limit_bytes:,} bytes"
             raise BrokenExchange(f"its response is larger than {most}", is_lasting=True)
 
@@ -120,7 +131,7 @@ class _Body:
         is_cut = self._decoder is not None and self._coded_bytes > 0 and not self._decoder.eof
         if is_cut:
             raise BrokenExchange("its response ends too early")
-        return bytes(self._plain)
+        return bytes(self.plain)
 
 
 def _encoding_of(head: h11.Response) -> str:
@@ -129,6 +140,10 @@ def _encoding_of(head: h11.Response) -> str:
     if encoding and encoding not in ENCODINGS:
         raise BrokenExchange(f"its response is encoded as {given[:50]!r}", is_lasting=True)
     return encoding
+
+
+def _is_stream(head: h11.Response) -> bool:
+    return _first(head, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _is_framed(head: h11.Response) -> bool:

@@ -27,20 +27,36 @@ Law 3: the URL, the credentials and the headers belong to one origin, and no pat
 
 from __future__ import annotations
 
-import base64
-import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from duly.connectors.base import SEND_S, Applied, Call, Connector, NotApplied, Page, Unsure, Verdict
+from duly.connectors.auth import Auth as Auth
+from duly.connectors.auth import SignIn
+from duly.connectors.base import (
+    SEND_S,
+    Applied,
+    AskedWord,
+    Call,
+    Connector,
+    NotApplied,
+    Page,
+    Unsure,
+    Verdict,
+)
 from duly.connectors.graphql import find_fault, read_data
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
-from duly.connectors.response import HttpResponse
-from duly.connectors.status import Meaning, raise_for_change, raise_for_read
+from duly.connectors.key_place import KeyPlace as KeyPlace
+from duly.connectors.key_place import Paging as Paging
+from duly.connectors.key_place import SaidDone, asking_values, mark
+from duly.connectors.key_place import Verify as Verify
+from duly.connectors.paging import linked_query, page_number
+from duly.connectors.response import BODY_BYTES_MAX, HttpResponse
+from duly.connectors.status import Meaning, meaning_of, raise_for_change, raise_for_read
 from duly.connectors.template import MISSING, fill_path, fill_query, flatten, has_key
 from duly.connectors.transport import (
     Credentials,
@@ -49,91 +65,18 @@ from duly.connectors.transport import (
     add_query,
     check_header,
 )
-from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient
-from duly.rules.url import Url, follow_url, read_host, read_url
+from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient, UnknownOutcome
+from duly.rules.url import Url, read_host, read_url
 from duly.rules.value import Json
 
 READ_S: Final = 30.0
 FIND_S: Final = 20.0  # for one request of a search; the host asks within 30 s
-NUMBER_CHARS_MAX: Final = 9
 HEAVY_BYTES: Final = 64 * 1024  # a larger answer is read in a thread
 GONE: Final = 410
-LINK_CHARS_MAX: Final = 2_000  # of a header that names the next page
+WORDS_BYTES_MAX: Final = 300  # of an answer that does not say what it should
 PAGES_MAX: Final = 20  # of one search for a key
-LINK: Final = re.compile(r'<([^<>]*)>((?:[^,"<]|"[^"]*")*)')
-REL_NEXT: Final = re.compile(r'(?i);\s*rel\s*=\s*"?(?:[^";]*\s)?next\b')
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 NO_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Auth:
-    """How a service is told who asks; the secret itself is in the host (A5).
-
-    `name` is the header or the field of the query, `user` the user name of `basic`.
-    """
-
-    kind: Literal["bearer", "basic", "header", "query"]
-    secret: str = "token"
-    name: str = ""
-    user: str = ""
-
-    def credentials(self, origin: str, value: str) -> Credentials:
-        """Return what is sent, for this origin alone (K4)."""
-        match self.kind:
-            case "bearer":
-                return Credentials(origin, {"Authorization": f"Bearer {value}"})
-            case "basic":
-                pair = base64.b64encode(f"{self.user}:{value}".encode()).decode()
-                return Credentials(origin, {"Authorization": f"Basic {pair}"})
-            case "header":
-                return Credentials(origin, {self.name: value})
-            case "query":
-                return Credentials(origin, query={self.name: value})
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPlace:
-    """Where the key of a call travels: a header, a field of the body (`a.b`) or of the query.
-
-    With `path` it is the id of what is made, and the caller puts it into the path.
-    """
-
-    kind: Literal["header", "field", "query", "path"]
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Paging:
-    """How a list goes on: where its items are, and one of three ways to the next page.
-
-    `cursor` is the place of the next cursor in the answer, sent as the field `parameter`. `link`
-    follows the header `Link` with rel="next". `page` names the field with the number of the page;
-    the first empty page is the last.
-    """
-
-    items: str = ""
-    cursor: str | None = None
-    parameter: str | None = None
-    link: bool = False
-    page: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verify:
-    """How a call is found again: what to ask, and where the key stands in what is found.
-
-    `path` and the values of `query` may contain `{key}` and the arguments of the call. Without
-    `items` the answer is the one thing itself. `result` is the place, in what was found, of what
-    the mutation would have returned.
-    """
-
-    path: str
-    match: str
-    query: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-    items: str | None = None
-    result: str = ""
-    paging: Paging | None = None
 
 
 class Rest(Connector):
@@ -159,6 +102,7 @@ class Rest(Connector):
             raise ConfigError(f"url: {shown} has a query. Write it in the operations.")
         self._origin = self.base.origin
         self.auth = auth
+        self._secret_names = () if auth is None else auth.secrets
         self.headers = dict(headers)
         if auth is not None and self.base.scheme == "http" and self.base.host not in hosts:
             raise ConfigError(
@@ -170,27 +114,44 @@ class Rest(Connector):
                 check_header(name, value)
         except Refused as error:
             raise ConfigError(f"headers: {error}") from None
+        self._sign_in = SignIn(self, auth, ca)
         self.transport = transport or Transport(allow=hosts, ca=ca)
 
     # -- For reads --------------------------------------------------------------------------------
 
     async def fetch(
-        self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
+        self,
+        path: str,
+        query: Mapping[str, Json] = NOTHING,
+        *,
+        timeout_s: float = READ_S,
+        is_proof: bool = False,
     ) -> Json:
         """Ask for JSON; raise Refused where there is nothing."""
-        response = await self._get(path, flatten(query), timeout_s)
+        response = await self._get(path, flatten(query), timeout_s, is_proof=is_proof)
         if response is None:
             raise Refused(f"GET {self._at(path).shown}: there is nothing.")
         return await self.read_json(response, f"GET {self._at(path).shown}")
 
     async def fetch_one(
-        self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
+        self,
+        path: str,
+        query: Mapping[str, Json] = NOTHING,
+        *,
+        timeout_s: float = READ_S,
+        is_proof: bool = False,
     ) -> Json:
         """Ask for one thing by its id; None where there is none."""
-        response = await self._get(path, flatten(query), timeout_s)
+        response = await self._get(path, flatten(query), timeout_s, is_proof=is_proof)
         if response is None:
             return None
         return await self.read_json(response, f"GET {self._at(path).shown}")
+
+    async def fetch_bytes(
+        self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S
+    ) -> HttpResponse | None:
+        """Ask for something that is no JSON; None where there is none."""
+        return await self._get(path, flatten(query), timeout_s)
 
     async def list_page(
         self,
@@ -208,7 +169,7 @@ class Rest(Connector):
         rest = after
         if paging.page is not None and after is not None and not items:
             # What is added later may stand on the last page that had something (K11).
-            rest = str(max(1, _number(after) - 1))
+            rest = str(max(1, page_number(after) - 1))
         return Page(items, last_cursor=following or rest, has_more=following is not None)
 
     async def query_data(
@@ -222,13 +183,20 @@ class Rest(Connector):
         """Ask a GraphQL service; the document must be a query (K5)."""
         if (fault := find_fault(document)) is not None:
             raise Refused(f"The document only reads if it is a query: {fault}.")
-        kind, data = encode_body({"query": document, "variables": dict(variables)}, is_form=False)
-        request = self._request("POST", self._at(path), {"Content-Type": kind}, data)
-        request = replace(request, is_query=True)
-        response = await self.transport.read(request, timeout_s=timeout_s)
+        body: Json = {"query": document, "variables": dict(variables)}
+        answer = await self.ask(path, body, timeout_s=timeout_s)
+        return read_data(answer, f"POST {self._at(path).shown}")
+
+    async def ask(self, path: str, body: Json, *, timeout_s: float = READ_S) -> Json:
+        """Ask by a POST that changes nothing: only where the service says so of this path (K5)."""
+        kind, data = encode_body(body, is_form=False)
+        make = partial(self._request, "POST", self._at(path), {"Content-Type": kind}, data)
+        request, response = await self._read_signed(
+            lambda: replace(make(), is_query=True), timeout_s, self._may_ask
+        )
         if not raise_for_read(response, request.shown, self.name):
             raise Refused(f"{request.shown}: there is nothing.")
-        return read_data(await self.read_json(response, request.shown), request.shown)
+        return await self.read_json(response, request.shown)
 
     async def _page(
         self,
@@ -242,11 +210,14 @@ class Rest(Connector):
     ) -> tuple[list[Any] | None, str | None]:
         """Return the items of a page, None if there is no list, and the cursor of the next."""
         url, what = self._at(path), f"GET {self._at(path).shown}"
-        number = 0 if paging.page is None else _number(after)
+        number = 0 if paging.page is None else page_number(after)
         asked = flatten(query)
         if paging.link and after is not None:
-            # The query comes from the cursor; the path never does, for grants are by path.
-            asked = parse_qsl(after, keep_blank_values=True)
+            # A script may have made the cursor up. It adds fields; it changes neither the path nor
+            # a field of the query, by which the settings say what may be asked.
+            own = {name for name, _ in asked}
+            fields = parse_qsl(after, keep_blank_values=True)
+            asked += [(name, value) for name, value in fields if name not in own]
         elif after is not None and (name := paging.page or paging.parameter):
             asked.append((name, after))
         response = await self._get(path, asked, timeout_s, is_proof=is_proof)
@@ -257,7 +228,7 @@ class Rest(Connector):
         if not isinstance(items, list):
             return None, None
         if paging.link:
-            return items, _linked(response, url)
+            return items, linked_query(response, url, flatten(query), paging)
         if paging.page is not None:
             return items, str(number + 1) if items else None
         following = pick(answer, paging.cursor or "") if paging.cursor else None
@@ -277,9 +248,10 @@ class Rest(Connector):
         What is to prove that nothing happened comes from the place itself, and is fresh (L5).
         """
         url = add_query(self._at(path), query)
-        request = self._request("GET", url, {"Cache-Control": "no-cache"} if is_proof else NOTHING)
+        headers = {"Cache-Control": "no-cache"} if is_proof else NOTHING
         may_ask = _never if is_proof else self._may_ask
-        response = await self.transport.read(request, timeout_s=timeout_s, may_ask=may_ask)
+        make = partial(self._request, "GET", url, headers)
+        request, response = await self._read_signed(make, timeout_s, may_ask)
         is_there = raise_for_read(response, request.shown, self.name)
         if is_proof and (response.header("age") or "0").strip() != "0":
             raise Transient(f"{request.shown}: the answer comes out of a cache.")
@@ -296,27 +268,35 @@ class Rest(Connector):
         path: str,
         *,
         body: Json = None,
+        upload: tuple[str, bytes] | None = None,
         query: Mapping[str, Json] = NOTHING,
         key: KeyPlace | None = None,
         is_form: bool = False,
         is_idempotent: bool = False,
         statuses: Mapping[int, Meaning] = NO_STATUSES,
+        done: SaidDone | None = None,
         timeout_s: float = SEND_S,
     ) -> Json:
-        """Send a change once and return what the service answers; raise what is certain (L4)."""
+        """Send a change once and return what the service answers; raise what is certain (L4).
+
+        With `done` an answer that does not say there that it was done leaves it unknown. `upload`
+        is a body that is no JSON: its type, and its bytes.
+        """
         url = add_query(self._at(path), flatten(query))
         headers: dict[str, str] = {}
         if key is not None and key.kind == "header":
-            headers[key.name] = call.key
+            headers[key.name] = key.spell(call.key)
         elif key is not None and key.kind == "query":
-            url = add_query(url, [(key.name, call.key)])
+            url = add_query(url, [(key.name, key.spell(call.key))])
         elif key is not None and key.kind == "field":
-            body = put(body, key.name, call.key)
-        kind, data = encode_body(body, is_form=is_form)
+            body = put(body, key.name, key.spell(call.key))
+        elif key is not None and key.kind == "marker":
+            body = mark(body, key.name, key.spell(call.key))
+        kind, data = upload or encode_body(body, is_form=is_form)
         if kind:
             headers["Content-Type"] = kind
-        request = self._request(method, url, headers, data)
-        response = await self.transport.change(request, timeout_s=timeout_s)
+        make = partial(self._request, method, url, headers, data)
+        request, response = await self._change_signed(make, timeout_s, statuses)
         raise_for_change(
             response,
             request.shown,
@@ -325,13 +305,19 @@ class Rest(Connector):
             is_idempotent=is_idempotent,
             own=statuses,
         )
-        return await self.read_json(response, request.shown, is_change=True)
+        answer = await self.read_json(response, request.shown, is_change=True)
+        if done is not None and not done.is_said(answer, call.key):
+            words = " ".join(response.body[:WORDS_BYTES_MAX].decode("utf-8", "replace").split())
+            raise UnknownOutcome(f"{request.shown}: the answer does not say it was done: {words}")
+        return answer
 
     async def find(self, call: Call, verify: Verify) -> Verdict:
         """Look for the change that a call made, by its key (law 2)."""
-        values = {**call.args, "key": call.key}
+        values = asking_values(call)
         path = fill_path(verify.path, values)
         query = fill_query(verify.query, values)
+        if verify.graphql is not None:
+            return await self._find_by_query(call, verify, path, values)
         if verify.items is None:
             return await self._find_one(call, verify, path, query)
         verdict, others, pages = await self._search(call, verify, path, query)
@@ -353,9 +339,24 @@ class Rest(Connector):
         answer = await self.read_json(response, f"GET {self._at(path).shown}")
         if answer is None:
             return Unsure("the answer is empty, which says nothing about the key")
-        if pick(answer, verify.match) == call.key:
+        if verify.is_call(answer, call.key):
             return _applied(answer, verify)
         return Unsure(f"what was found has another value at {verify.match!r}")
+
+    async def _find_by_query(
+        self, call: Call, verify: Verify, path: str, values: Mapping[str, Json]
+    ) -> Verdict:
+        """Look for the key in the list that a query of GraphQL returns."""
+        document = verify.graphql or ""
+        named = {name: value for name, value in values.items() if f"${name}" in document}
+        data = await self.query_data(path, document, named, timeout_s=FIND_S)
+        items = pick(data, verify.items or "")
+        if not isinstance(items, list):
+            return Unsure(f"the answer has no list at {verify.items!r}")
+        found = next((each for each in items if verify.is_call(each, call.key)), None)
+        if found is not None:
+            return _applied(found, verify)
+        return Unsure(f"{len(items)} others were found and no key") if items else NotApplied()
 
     async def _search(
         self, call: Call, verify: Verify, path: str, query: Mapping[str, Json]
@@ -370,14 +371,14 @@ class Rest(Connector):
             if items is None:
                 return Unsure(f"the answer has no list at {verify.items!r}"), others, pages
             for each in items:
-                if pick(each, verify.match) == call.key:
+                if verify.is_call(each, call.key):
                     return _applied(each, verify), others, pages
             others += len(items)
             if after is None:
                 break
         if after is not None:
             return Unsure(f"the key is on none of the first {PAGES_MAX} pages"), others, pages
-        if others and verify.paging is None:
+        if others and verify.paging is None and others >= verify.whole:
             # A server that does not know a field of the query returns its first page of everything.
             said = (
                 f"{others} others were found and no key; the search may not be limited to the key"
@@ -387,13 +388,48 @@ class Rest(Connector):
 
     # -- Within -----------------------------------------------------------------------------------
 
+    def _relies_on(self, method: str) -> Json:
+        """Return the place of the service, and as whom it is asked (K10)."""
+        auth = self.auth
+        known = [] if auth is None else [auth.kind, auth.name, auth.user, auth.secret]
+        return [str(self.base), *known]
+
     async def read_json(
         self, response: HttpResponse, what: str, *, is_change: bool = False
     ) -> Json:
         """Read an answer; a large one beside the event loop, which others wait for (X2)."""
+        if len(response.body) > BODY_BYTES_MAX:  # where blobs are fetched more may come
+            kind = UnknownOutcome if is_change else Refused
+            raise kind(f"{what}: the answer is larger than {BODY_BYTES_MAX:,} bytes.")
         if len(response.body) <= HEAVY_BYTES:
             return read_answer(response, what, is_change=is_change)
         return await self.in_thread(read_answer, response, what, is_change=is_change)
+
+    async def _read_signed(
+        self, make: Callable[[], HttpRequest], timeout_s: float, may_ask: Callable[[Url], bool]
+    ) -> tuple[HttpRequest, HttpResponse]:
+        """Ask, with a fresh token; after a 401 once more with another one (K9)."""
+        await self._sign_in.fresh()
+        request = make()
+        response = await self.transport.read(request, timeout_s=timeout_s, may_ask=may_ask)
+        if meaning_of(response) is Meaning.AUTH and await self._sign_in.anew(request):
+            request = make()
+            response = await self.transport.read(request, timeout_s=timeout_s, may_ask=may_ask)
+        return request, response
+
+    async def _change_signed(
+        self,
+        make: Callable[[], HttpRequest],
+        timeout_s: float,
+        statuses: Mapping[int, Meaning] = NO_STATUSES,
+    ) -> tuple[HttpRequest, HttpResponse]:
+        """Send a change once, with a fresh token; a 401 says that nothing was done (L4, K9)."""
+        await self._sign_in.fresh()
+        response = await self.transport.change(request := make(), timeout_s=timeout_s)
+        if meaning_of(response, statuses) is Meaning.AUTH and await self._sign_in.anew(request):
+            request = make()
+            response = await self.transport.change(request, timeout_s=timeout_s)
+        return request, response
 
     def _request(
         self, method: str, url: Url, headers: Mapping[str, str] = NOTHING, body: bytes = b""
@@ -403,8 +439,9 @@ class Rest(Connector):
     def _credentials(self) -> Credentials | None:
         if self.auth is None:
             return None
-        found = self.auth.credentials(self.base.origin, self.secret(self.auth.secret))
+        value = self.secret(self.auth.secret)
         try:
+            found = self.auth.credentials(self.base.origin, value)
             for name, value in found.headers.items():
                 check_header(name, value)
         except Refused as error:
@@ -428,6 +465,13 @@ class Rest(Connector):
         return url.origin == self.base.origin
 
 
+def asked_by(verify: Verify | None, lifetime_s: float | None) -> AskedWord:
+    """Say how a change can be asked: one thing by its key exactly, a list by search (K1)."""
+    if verify is None:
+        return "not_at_all" if lifetime_s is None else "exactly"
+    return "exactly" if verify.items is None else "by_search"
+
+
 def _never(url: Url) -> bool:
     """Follow no redirect: another place says nothing about this one."""
     return False
@@ -436,27 +480,3 @@ def _never(url: Url) -> bool:
 def _applied(found: Json, verify: Verify) -> Verdict:
     result = pick(found, verify.result)
     return Applied(None if result is MISSING else result)
-
-
-def _number(after: str | None) -> int:
-    """Return the number of a page, which is its cursor."""
-    if after is None:
-        return 1
-    if not after.isdecimal() or len(after) > NUMBER_CHARS_MAX:
-        raise Refused(f"after is {after[:50]!r}, which is no number of a page.")
-    return int(after)
-
-
-def _linked(response: HttpResponse, url: Url) -> str | None:
-    """Return the query of the next page; where it is at another place the list cannot go on."""
-    for target, rest in LINK.findall((response.header("link") or "")[:LINK_CHARS_MAX]):
-        if REL_NEXT.search(rest) is None:
-            continue
-        try:
-            found = follow_url(url, target)
-        except Invalid as error:
-            raise Refused(f"GET {url.shown}: its next page cannot be used: {error}") from None
-        if (found.origin, found.path) != (url.origin, url.path):
-            raise Refused(f"GET {url.shown}: its next page is at {found.shown}, another place.")
-        return found.query
-    return None

@@ -13,6 +13,7 @@ Law 2: the result is described as far as its annotation can be read: a TypedDict
     dict[str, X], Mapping, TypedDict an object   (nor here)
     X | Y, Optional, Literal         what any of them may be
     Address, list[Address]           one address of a mail, or several, one in each text (K12)
+    Blob, list[Blob]                 a blob that the workflow was given, or several (K15)
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import (
 
 from duly.connectors.base import Page
 from duly.errors import Invalid
+from duly.rules.blob import Blob
 from duly.rules.catalog import JsonType, Parameter, Shape
 
 ANYTHING: Final[frozenset[JsonType]] = frozenset()
@@ -94,9 +96,11 @@ def parameters_of(
 def _parameter_of(
     function: Callable[..., object], parameter: inspect.Parameter, what: str
 ) -> Parameter:
-    types, holds_address = _types_of(function, parameter, what)
+    types, holds_address, holds_blob = _types_of(function, parameter, what)
     is_required = parameter.default is parameter.empty
-    return Parameter(parameter.name, is_required, types, is_address=holds_address)
+    return Parameter(
+        parameter.name, is_required, types, is_address=holds_address, is_blob=holds_blob
+    )
 
 
 def json_types(annotation: object) -> frozenset[JsonType]:
@@ -136,18 +140,23 @@ def is_address(annotation: object) -> bool:
     return any(map(is_address, get_args(annotation)))
 
 
+def is_blob(annotation: object) -> bool:
+    """Tell whether an annotation is a blob, or holds one."""
+    return annotation is Blob or any(map(is_blob, get_args(annotation)))
+
+
 def _types_of(
     function: Callable[..., object], parameter: inspect.Parameter, what: str
-) -> tuple[frozenset[JsonType], bool]:
-    """Return the JSON types an argument may have, and whether it is an address."""
+) -> tuple[frozenset[JsonType], bool, bool]:
+    """Return the JSON types of an argument, and whether it is an address, or a blob."""
     if parameter.annotation is parameter.empty:
-        return ANYTHING, False
+        return ANYTHING, False, False
     # One at a time, so that an unreadable annotation elsewhere does not prevent reading this one.
     alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
         found = get_type_hints(alone, names, include_extras=True)[parameter.name]
-        return json_types(found), is_address(found)
+        return json_types(found), is_address(found), is_blob(found)
     except Exception as error:
         # Annotations are code of the author, so reading them may raise anything at all.
         raise Invalid(

@@ -11,6 +11,7 @@ Law 3: 409, 412 and 422 may mean "I know this key already". They refuse a change
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -25,6 +26,9 @@ from duly.rules.schedule import RETRY_AFTER_MAX_MS
 RETRY_AFTER_S_MAX: Final = RETRY_AFTER_MAX_MS / 1000
 EPOCH_S_MIN: Final = 1_000_000_000.0  # a larger number is a moment, a smaller one a duration
 WORDS_CHARS_MAX: Final = 300
+# With these words services say in a 403 that there were too many requests, and nothing was done.
+LIMIT_WORDS: Final = re.compile(rb'"(?:rateLimitExceeded|userRateLimitExceeded)"')
+LIMIT_BYTES_MAX: Final = 10_000  # of a refusal, so much is looked through
 
 
 class Meaning(StrEnum):
@@ -40,6 +44,7 @@ class Meaning(StrEnum):
     KEY = "key"  # refused, unless the server speaks of an earlier call with this key (law 3)
 
 
+FORBIDDEN: Final = 403
 # What is not here is decided by its first digit.
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -72,11 +77,21 @@ def meaning_of(
     if response.status in own:
         return own[response.status]
     found = STATUSES.get(response.status) or CLASSES.get(response.status // 100, Meaning.UNKNOWN)
-    # Some services say with 403 that there were too many requests.
-    is_limit = response.status == 403 and (
-        response.header("retry-after") is not None or _remaining(response) == 0
-    )
-    return Meaning.BUSY if is_limit else found
+    return _forbidden(response) if response.status == FORBIDDEN else found
+
+
+def _forbidden(response: HttpResponse) -> Meaning:
+    """Tell why a request was forbidden: some services say so that there were too many requests.
+
+    A token without a scope is told by the header of RFC 6750; a person has to sign in again.
+    """
+    if response.header("retry-after") is not None or _remaining(response) == 0:
+        return Meaning.BUSY
+    if LIMIT_WORDS.search(response.body[:LIMIT_BYTES_MAX]) is not None:
+        return Meaning.BUSY
+    if "insufficient_scope" in (response.header("www-authenticate") or ""):
+        return Meaning.AUTH
+    return STATUSES[FORBIDDEN]
 
 
 def raise_for_change(

@@ -127,7 +127,16 @@ class Table(Foldered):
         found = await self.in_thread(self._rows.find, table, self._unique(table), key)
         return None if found is None else _shown(found)
 
-    @mutation(risk="low", noun="row", lag_s=5, idempotent=True, key_lifetime_s=math.inf)
+    @mutation(
+        risk="low",
+        noun="row",
+        lag_s=5,
+        idempotent=True,
+        key_lifetime_s=math.inf,
+        key_in="metadata",
+        asked="exactly",
+        proof="itself",
+    )
     async def insert(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Add one row to a table.
 

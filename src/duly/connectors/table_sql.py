@@ -125,7 +125,7 @@ class SqlRows:
                     is_column = self._has_key_column or KEY_COLUMN in _all_columns(database, table)
                     _check_row(database, table, row, unique, has_key_column=is_column)
                     number = _insert(database, table, row, key, has_key_column=is_column)
-            _commit(database, what)
+            commit(database, what)
             self._sync(what)
         return number
 
@@ -155,28 +155,36 @@ class SqlRows:
                 yield nothing
 
     def _open(self, create: int = 0) -> apsw.Connection:
-        # A reader may write too: the next connection rolls back the journal of a killed process.
-        path = str(self._folder.path / self._file)
-        with self._folder.open() as here:
-            self._folder.check(here, self._file, self._file)
-        database = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | create)
-        database.set_busy_timeout(BUSY_MS)
-        if database.pragma("application_id") == (self._folder.private.mark or -1):
-            database.close()
-            raise refusal(self._file)  # a copy of a store (K13)
-        database.execute("pragma synchronous = extra")
-        return database
+        return open_database(self._folder, self._file, create)
 
     def _sync(self, what: str) -> None:
-        """Sync what was committed to the disk: the log, or the end of the journal (Law 3)."""
-        try:
-            with suppress(FileNotFoundError):
-                _sync_file(self._folder.path / f"{self._file}-wal")
-            _sync_file(self._folder.path)
-        except OSError as error:
-            raise UnknownOutcome(
-                f"{what}: {error.strerror or error}; it may be written."
-            ) from error
+        sync_database(self._folder, self._file, what)
+
+
+def open_database(folder: Folder, file: str, create: int = 0) -> apsw.Connection:
+    """Open a database of the user's, unless it is a store of a host (K13)."""
+    # A reader may write too: the next connection rolls back the journal of a killed process.
+    with folder.open() as here:
+        folder.check(here, file, file)
+    flags = apsw.SQLITE_OPEN_READWRITE | create
+    database = apsw.Connection(str(folder.path / file), flags=flags)
+    database.set_busy_timeout(BUSY_MS)
+    if database.pragma("application_id") == (folder.private.mark or -1):
+        database.close()
+        raise refusal(file)  # a copy of a store
+    database.execute("pragma synchronous = extra")
+    return database
+
+
+def sync_database(folder: Folder, file: str, what: str = "") -> None:
+    """Sync what was committed to the disk: the log, or the end of the journal (Law 3)."""
+    try:
+        with suppress(FileNotFoundError):
+            _sync_file(folder.path / f"{file}-wal")
+        _sync_file(folder.path)
+    except OSError as error:
+        said = f"{what or file}: {error.strerror or error}; it may be written."
+        raise UnknownOutcome(said) from error
 
 
 def _sync_file(path: Path) -> None:
@@ -188,7 +196,8 @@ def _sync_file(path: Path) -> None:
         os.close(file)
 
 
-def _commit(database: apsw.Connection, what: str) -> None:
+def commit(database: apsw.Connection, what: str) -> None:
+    """Commit; from here on an error means that it may be written."""
     try:
         database.execute("commit")
     except apsw.BusyError as error:

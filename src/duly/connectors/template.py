@@ -16,7 +16,12 @@ from urllib.parse import quote
 from duly.errors import Refused
 from duly.rules.value import Json
 
-KEY: Final = "key"  # what `{key}` stands for; no argument can have this name
+KEY: Final = "key"  # what `{key}` stands for
+KEY_UUID: Final = "key_uuid"  # the key as a UUID
+KEY_SHORT: Final = "key_short"  # the key in 24 characters
+SENT_AFTER: Final = "sent_after"  # in a question: a day before the first send
+KEY_NAMES: Final = frozenset({KEY, KEY_UUID, KEY_SHORT})
+TAKEN: Final = KEY_NAMES | {SENT_AFTER}  # no argument can have one of these names
 FIELD: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 BRACE: Final = re.compile(r"[{}]")
 
@@ -48,7 +53,7 @@ def is_broken(template: str) -> bool:
 
 def has_key(template: str) -> bool:
     """Tell whether the key of the call stands in a template."""
-    return KEY in fields_of(template)
+    return not KEY_NAMES.isdisjoint(fields_of(template))
 
 
 def fill_path(template: str, values: Mapping[str, Json]) -> str:

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -28,6 +26,16 @@ from urllib.parse import parse_qsl, urlencode
 
 import h11
 
+from duly.connectors.reach import (
+    CONNECT_S,
+    Resolve,
+    find_addresses,
+    left_s,
+    make_context,
+    resolve_name,
+    why_of,
+    within,
+)
 from duly.connectors.response import (
     BODY_BYTES_MAX,
     HEAD_BYTES_MAX,
@@ -35,10 +43,7 @@ from duly.connectors.response import (
     HttpResponse,
     read_response,
 )
-from duly.connectors.watch import Watch
-from duly.env import CALL
 from duly.errors import (
-    ConfigError,
     Invalid,
     NotSent,
     PermissionDenied,
@@ -51,23 +56,23 @@ from duly.rules.url import (
     IpAddress,
     Url,
     follow_url,
-    is_name,
-    judge_addresses,
     kind_of_address,
 )
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[IpAddress, ...]]]
+Until: TypeAlias = Callable[[bytearray], bool]
 
 REDIRECTS_MAX: Final = 5
-ADDRESSES_MAX: Final = 4  # of one name, tried one after the other
-CONNECT_S: Final = 10.0  # for one address, so that the next one gets its turn
-REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
+REQUEST_BYTES_MAX: Final = 26 * 1024 * 1024  # a blob, and what goes with it
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+HTTP_ONLY: Final = ("http/1.1",)
 READS: Final = frozenset({"GET", "HEAD"})
+QUERIES: Final = frozenset({"PROPFIND", "REPORT"})  # of WebDAV: they only ask (RFC 3253, 4791)
 CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,7998}[\x21-\x7e])?|")
+HIDDEN: Final = "***"  # in a path: where a secret goes that a service wants there
+SEGMENT: Final = re.compile(r"[A-Za-z0-9:_-]{1,200}")
 # These are the transport's own, or change what a request is.
 HEADERS_TAKEN: Final = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "te"}
@@ -77,22 +82,23 @@ HEADERS_TAKEN: Final = frozenset(
 OVERRIDES: Final = frozenset(
     {"x-http-method", "x-http-method-override", "x-method-override", "_method"}
 )
-# Where the certificates of the system are, if OpenSSL's own place is empty.
-CA_FILES: Final = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What proves who asks, and the one origin it is for (K4)."""
+    """What proves who asks, and the one origin it is for (K4).
+
+    `path` goes into a path in place of `***`, so that the URL of a request never holds it.
+    """
 
     origin: str
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    path: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.path and not SEGMENT.fullmatch(self.path):
+            raise Refused("A secret for a path has letters, digits, colons, - and _ alone.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class HttpRequest:
     is_query: bool = False  # a POST that only asks, as GraphQL does (K5)
 
     def __post_init__(self) -> None:
-        if self.method not in READS | CHANGES:
+        if self.method not in READS | CHANGES | QUERIES:
             raise Refused(f"{self.method[:20]!r} is no method of a request.")
         if len(self.body) > REQUEST_BYTES_MAX:
             raise Refused(f"The request is larger than {REQUEST_BYTES_MAX:,} bytes.")
@@ -155,17 +161,24 @@ class Transport:
         self._allow = frozenset(allow)
         self._body_bytes_max = body_bytes_max
         self._resolve = resolve or resolve_name
-        self._context: ssl.SSLContext | None = None if ca is None else make_context(ca)
+        self._context: ssl.SSLContext | None = (
+            None if ca is None else make_context(ca, protocols=HTTP_ONLY)
+        )
 
-    async def change(self, request: HttpRequest, *, timeout_s: float) -> HttpResponse:
-        """Send a request that changes something, once, and return its response."""
+    async def change(
+        self, request: HttpRequest, *, timeout_s: float, until: Until | None = None
+    ) -> HttpResponse:
+        """Send a request that changes something, once, and return its response.
+
+        `until` ends a response that is a stream of events: it is asked after each piece of it.
+        """
         assert request.method in CHANGES, request.method
         progress = _Progress()
         try:
-            async with asyncio.timeout(_within(timeout_s)):
-                return await self._exchange(request, progress)
+            async with asyncio.timeout(within(timeout_s)):
+                return await self._exchange(request, progress, until)
         except (OSError, EOFError, BrokenExchange) as error:
-            why = _why(error, timeout_s)
+            why = why_of(error, timeout_s)
             if not progress.is_sent:
                 message = f"{request.shown}: nothing was sent: {why}."
                 raise NotSent(message) from error
@@ -177,24 +190,28 @@ class Transport:
         *,
         timeout_s: float,
         may_ask: Callable[[Url], bool] | None = None,
+        until: Until | None = None,
     ) -> HttpResponse:
         """Ask, and follow redirects to URLs that may be asked; a read can be repeated."""
         assert request.method in READS or request.is_query, request.method
         _refuse_override(request.url)
         try:
-            async with asyncio.timeout(_within(timeout_s)):
-                return await self._follow(request, may_ask)
+            async with asyncio.timeout(within(timeout_s)):
+                return await self._follow(request, may_ask, until)
         except (OSError, EOFError, BrokenExchange) as error:
-            message = f"{request.shown}: {_why(error, timeout_s)}."
+            message = f"{request.shown}: {why_of(error, timeout_s)}."
             if isinstance(error, BrokenExchange) and error.is_lasting:
                 raise Refused(message) from error
             raise Transient(message) from error
 
     async def _follow(
-        self, request: HttpRequest, may_ask: Callable[[Url], bool] | None
+        self,
+        request: HttpRequest,
+        may_ask: Callable[[Url], bool] | None,
+        until: Until | None,
     ) -> HttpResponse:
         for _ in range(REDIRECTS_MAX + 1):
-            response = await self._exchange(request, _Progress())
+            response = await self._exchange(request, _Progress(), until)
             location = response.header("location")
             is_followed = response.status in REDIRECTS and request.method in READS
             if not is_followed or location is None:
@@ -205,10 +222,15 @@ class Transport:
                 raise Refused(f"{before.shown}: it redirects to {leads}, which must not be asked.")
         raise BrokenExchange(f"it redirects more than {REDIRECTS_MAX} times", is_lasting=True)
 
-    async def _exchange(self, request: HttpRequest, progress: _Progress) -> HttpResponse:
+    async def _exchange(
+        self, request: HttpRequest, progress: _Progress, until: Until | None
+    ) -> HttpResponse:
         """Send a request over a connection of its own, and read the response."""
         head, target = _dress(request)
-        addresses = await self._find(request.url)
+        url = request.url
+        addresses = await find_addresses(
+            url.host, url.port, allow=self._allow, resolve=self._resolve
+        )
         is_open = request.url.scheme == "http" and request.credentials is not None
         if is_open and any(kind_of_address(each) is AddressKind.PUBLIC for each in addresses):
             raise PermissionDenied(
@@ -224,34 +246,17 @@ class Transport:
                 pieces.append(connection.send(h11.Data(data=request.body)))
             pieces.append(connection.send(h11.EndOfMessage()))
             data = b"".join(each for each in pieces if each)
-            if _left_s() <= 0:
+            if left_s() <= 0:
                 raise BrokenExchange("the time of the call was over")
             progress.is_sent = True
             writer.write(data)
             await writer.drain()
-            response = await read_response(connection, reader, body_bytes_max=self._body_bytes_max)
+            most = self._body_bytes_max
+            response = await read_response(connection, reader, body_bytes_max=most, until=until)
         finally:
             # At once and without a farewell: what is not written yet must not leave any more (L7).
             writer.transport.abort()
         return replace(response, is_framed=True) if request.method == "HEAD" else response
-
-    async def _find(self, url: Url) -> tuple[IpAddress, ...]:
-        """Resolve a host and judge every address of it (law 2)."""
-        if is_name(url.host):
-            addresses = await self._resolve(url.host, url.port)
-        else:
-            addresses = (ip_address(url.host),)
-        found = judge_addresses(url.host, addresses, self._allow)
-        if found is not None:
-            address, kind = found
-            raise PermissionDenied(
-                f"{url.host} leads to {address}, which is not public but {kind}. If you mean it,"
-                f' write allow = ["{url.host}"] in the table of the connector (private and loopback'
-                " addresses only)."
-            )
-        if not addresses:
-            raise BrokenExchange(f"{url.host} has no address")
-        return addresses[:ADDRESSES_MAX]
 
     async def _connect(
         self, url: Url, addresses: tuple[IpAddress, ...]
@@ -260,7 +265,7 @@ class Transport:
         secure: dict[str, object] = {}
         if url.scheme == "https":
             if self._context is None:
-                self._context = make_context(None)
+                self._context = make_context(None, protocols=HTTP_ONLY)
             secure = {"ssl": self._context, "server_hostname": url.host}
         problem: OSError | BrokenExchange | None = None
         for address in addresses:
@@ -278,35 +283,6 @@ class Transport:
                 problem = problem or error
         assert problem is not None
         raise problem
-
-
-async def resolve_name(host: str, port: int) -> tuple[IpAddress, ...]:
-    """Ask the system for the addresses of a name."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return tuple(dict.fromkeys(ip_address(str(each[4][0])) for each in found))
-
-
-def make_context(ca: Path | None) -> ssl.SSLContext:
-    """Make what verifies a server, by the certificates of a file or of the system (law 5)."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if ca is not None:
-        try:
-            context.load_verify_locations(cafile=ca)
-        except (OSError, ssl.SSLError) as error:
-            message = f"ca: {ca} has no certificates in PEM form ({error.strerror or error})."
-            raise ConfigError(message) from error
-        return context
-    # `ssl.create_default_context` would read the files that the environment names.
-    places = ssl.get_default_verify_paths()
-    file, folder = Path(places.openssl_cafile), Path(places.openssl_capath)
-    known = (each for each in (file, *map(Path, CA_FILES)) if each.is_file())
-    chosen = next(known, None)
-    if chosen is not None or folder.is_dir():
-        context.load_verify_locations(chosen, folder if folder.is_dir() else None)
-    return context
 
 
 def add_query(url: Url, fields: Sequence[tuple[str, str]]) -> Url:
@@ -353,36 +329,10 @@ def _dress(request: HttpRequest) -> tuple[list[tuple[str, str]], str]:
     if own is not None and own.origin == url.origin:
         more |= own.headers
         url = add_query(url, list(own.query.items()))
+        url = replace(url, path=url.path.replace(HIDDEN, own.path)) if own.path else url
     for name, value in more.items():
         head = {each: old for each, old in head.items() if each.lower() != name.lower()}
         head[name] = value
-    if request.method in CHANGES:
+    if request.method in CHANGES | QUERIES:
         head["Content-Length"] = str(len(request.body))
     return list(head.items()), url.target
-
-
-def _left_s() -> float:
-    watch = CALL.get()
-    return watch.left_s if isinstance(watch, Watch) else float("inf")
-
-
-def _within(timeout_s: float) -> float:
-    """Return how long the exchange may last: the host itself stops the call at `timeout_s`.
-
-    A little less, so that this file says what the end means and not the cancelled task.
-    """
-    return max(0.0, min(timeout_s, _left_s()) * 0.95)
-
-
-def _why(error: Exception, timeout_s: float) -> str:
-    if isinstance(error, BrokenExchange):
-        return error.why
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate was not accepted ({error.verify_message})"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or type(error).__name__})"
-    if isinstance(error, TimeoutError):
-        return f"it took longer than {timeout_s:g} s"
-    if isinstance(error, socket.gaierror):
-        return f"its name could not be resolved ({error.strerror})"
-    return f"the connection failed ({type(error).__name__})"

@@ -66,8 +66,10 @@ class Watch:
         is_patient: bool = True,
         timeout_s: float = math.inf,
         pace: LoopPlace | None = None,
+        basis: str | None = None,
     ) -> None:
         self.tool = tool
+        self.basis = basis  # what an earlier send of it was made with; no other account is used
         self.is_asking = is_asking  # it changes nothing, so its threads need not be waited for
         self.is_patient = is_patient  # a late result of its thread is wanted
         self.is_told_to_stop = False

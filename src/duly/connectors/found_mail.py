@@ -1,0 +1,71 @@
+"""Finds the mail that a call made in a folder of its server, or makes sure that it is not there.
+
+Law 1: a mail is known by its own headers. The search of a server may name other mails, or miss one
+       that it has not indexed yet; its word alone decides nothing.
+Law 2: ids of a folder only grow. Before a mail is sent, its call keeps where the folder ends (L14).
+       So all that came since can be looked at, and a gap shows that something was removed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from duly.connectors.base import Call
+from duly.connectors.imap import Denied, ImapSession, OpenFolder
+from duly.connectors.letter import MARK_HEADER, is_marked, mark_of
+from duly.errors import UnknownOutcome
+from duly.rules.value import Json
+
+BATCH: Final = 20  # mails that are fetched together
+HEADERS_BYTES_MAX: Final = 64 * 1024
+CAME_MAX: Final = 500  # mails of which each is looked at
+UNSEEN: Final = 0  # no folder has this validity
+
+
+def end_of(opened: OpenFolder | None) -> list[Json]:
+    """Return where a folder ends, as a call keeps it; None if it could not be opened."""
+    return [UNSEEN, 1] if opened is None else [opened.validity, opened.next_id]
+
+
+async def find_mail(session: ImapSession, folder: str, call: Call) -> bool | str:
+    """Tell whether the mail of a call is in a folder; a text says why that is not known."""
+    assert isinstance(call.handle, list), call.key
+    validity, first = (int(str(each)) for each in call.handle)
+    opened = await session.open_folder(folder)
+    mark = mark_of(call.key)
+    named = await session.search(
+        f'OR HEADER {MARK_HEADER} "{mark}" HEADER Message-ID "duly.{mark}@"'
+    )
+    if any(await _look_at(session, named[-BATCH:], call)):
+        return True
+    if named:
+        return f"{folder}: the server names mails that are not the one of this call"
+    if opened.validity != validity:
+        why = "could not be seen before" if validity == UNSEEN else "has new ids since"
+        return f"it is not in {folder}, which {why}"
+    came = opened.next_id - first
+    if not 0 <= came <= CAME_MAX:
+        return f"more than {CAME_MAX} mails came into {folder} since"
+    there = await session.search(f"UID {first}:{opened.next_id - 1}") if came else []
+    seen = await _look_at(session, there, call)
+    if any(seen):
+        return True
+    missing = came - len(seen)
+    return f"mails that came into {folder} since were removed ({missing})" if missing else False
+
+
+async def mark_done(session: ImapSession, uid: int, keyword: str) -> None:
+    """Mark a mail whose change was made; it stays made if the mark is refused."""
+    try:
+        await session.mark(uid, keyword)
+    except Denied as error:
+        raise UnknownOutcome(f"It was done, but could not be marked: {error}") from error
+
+
+async def _look_at(session: ImapSession, uids: list[int], call: Call) -> list[bool]:
+    """Tell of each mail that is still there whether it is the one of the call."""
+    seen: list[bool] = []
+    for start in range(0, len(uids), BATCH):
+        mails = await session.fetch(uids[start : start + BATCH], HEADERS_BYTES_MAX)
+        seen += [is_marked(each.data, call.key) for each in mails]
+    return seen

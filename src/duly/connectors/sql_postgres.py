@@ -1,0 +1,323 @@
+"""PostgreSQL for the `sql` connector: a database that belongs to the user, not to the host.
+
+Law 1: every call has a connection of its own, to an address that was judged (K2, K3). The
+       environment says nothing: host, user, password and TLS come from the settings.
+Law 2: one transaction records the key, makes the change and keeps its result. A second sender of
+       the key waits for the first at the record.
+Law 3: until the commit is sent nothing has happened, so every error before it is definite. From
+       then on only an error of the server about this very transaction is (L4).
+Law 4: a read runs in a transaction that the server itself keeps from changing anything (K5).
+Law 5: reconcile tries to record the key itself, and takes that back. So it waits for a transaction
+       of a lost connection that still runs on the server, and its answer is exact.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import make_conninfo
+
+from duly.connectors.reach import left_s
+from duly.connectors.sql_base import (
+    FETCH_ROWS,
+    FIRST_KEY,
+    LOST,
+    STATEMENTS,
+    Bound,
+    FoundRows,
+    ReadLimits,
+    SqlChange,
+    lost,
+    take_returned,
+    take_rows,
+    write_result,
+)
+from duly.connectors.sql_text import OWN, SqlText
+from duly.errors import (
+    AuthNeeded,
+    ConnectorError,
+    NotSent,
+    PermissionDenied,
+    Refused,
+    UnknownOutcome,
+)
+from duly.rules.url import IpAddress
+
+CONNECT_S: Final = 10
+CONNECT_S_MIN: Final = 2  # what libpq takes at least
+WRONG_PASSWORD: Final = "password authentication failed"
+FIND_S: Final = 15.0  # for one question; the host asks within 30 s
+# Classes of errors by which the server refuses this very statement.
+REFUSING: Final = frozenset({"0A", "21", "22", "23", "25", "42", "44", "P0"})
+# Errors of a commit after which the transaction was certainly not committed.
+UNCOMMITTED: Final = frozenset({"23", "40", "44", "P0"})
+COMPLETION_UNKNOWN: Final = "40003"
+ARGUMENT: Final = re.compile(r":([a-z_]+)")
+AUTH: Final = frozenset({"28"})
+# What another program may have put into the environment, and a connection that is noticed as lost.
+FIXED: Final[Mapping[str, Any]] = {
+    "application_name": "duly",
+    "client_encoding": "utf8",
+    "gssencmode": "disable",
+    "keepalives_count": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "options": "",
+    "passfile": "/dev/null/none",  # no such file can be there
+    "requirepeer": "",
+    "sslcert": "",
+    "sslcrl": "",
+    "sslkey": "",
+    "target_session_attrs": "any",
+    "tcp_user_timeout": 20_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """Where a server is, and who asks: addresses that were judged, or a folder with its socket."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str
+    addresses: tuple[IpAddress, ...] = ()
+    is_plain: bool = False  # without TLS, on a network of one's own
+    ca: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """The place for people."""
+        return f"{self.host}:{self.port}/{self.database}"
+
+    def conninfo(self) -> str:
+        """Spell the connection for libpq; what is not said here is said by no environment."""
+        given = dict(FIXED)
+        count = max(1, len(self.addresses))
+        given |= {
+            "host": ",".join([self.host] * count),
+            "port": ",".join([str(self.port)] * count),
+            "dbname": self.database,
+            "user": self.user,
+            "password": self.password,
+            "hostaddr": ",".join(map(str, self.addresses)),
+        }
+        if self.addresses:
+            given["sslmode"] = "disable" if self.is_plain else "verify-full"
+            given["sslrootcert"] = "" if self.is_plain else str(self.ca or "system")
+        if any("\0" in str(each) for each in given.values()):
+            # libpq ends reading there, and would go without the address and the TLS behind it.
+            raise Refused(f"{self.host}: a name or the password has a zero in it.")
+        return make_conninfo("", **given)
+
+
+class PostgresDatabase:
+    """One database on a server, for one call."""
+
+    def __init__(self, place: ServerPlace, connector: str) -> None:
+        self._place = place
+        self._connector = connector
+        self._open: psycopg.Connection[Any] | None = None
+        self._is_cut = False
+        self._door = threading.Lock()
+
+    def read(self, text: SqlText, values: Mapping[str, Bound], limits: ReadLimits) -> FoundRows:
+        """Run a statement that cannot change anything."""
+        with self._connected() as connection, self._definite():
+            self._begin(connection, limits.timeout_s, is_read=True)
+            with connection.cursor(name="duly") as cursor:
+                cursor.itersize = FETCH_ROWS
+                cursor.execute(text.formatted, values)
+                return take_rows(_columns(cursor), cursor, limits.rows)
+
+    def change(self, change: SqlChange) -> str:
+        """Make a change once, and return its result as JSON text."""
+        with self._connected() as connection:
+            with self._definite():
+                self._begin(connection, change.timeout_s)
+                result = self._change(connection, change)
+                if left_s() <= 0:
+                    raise NotSent(f"{self._place.shown}: the time of the call was over.")
+            self._commit(connection)
+        return result
+
+    def find(self, key: str, sent_ms: int) -> str | bool | None:
+        """Return the result of a call that was made, False if it was not, None if it is lost."""
+        with self._connected() as connection, self._definite():
+            self._begin(connection, FIND_S)
+            first = _find(connection, FIRST_KEY)
+            if first is None:
+                return None
+            if not _record(connection, key, "", sent_ms):
+                found = _find(connection, key)
+                assert found is not None, key
+                return str(found[0])
+            return None if lost(first, sent_ms) else False
+
+    def cut(self) -> None:
+        """End the connection: a server that accepts it and is silent would hold the thread."""
+        with self._door:
+            self._is_cut = True
+            if self._open is None:
+                return
+            with suppress(OSError, psycopg.Error):
+                end = socket.socket(fileno=os.dup(self._open.pgconn.socket))
+                with end:
+                    end.shutdown(socket.SHUT_RDWR)
+
+    # -- Within -----------------------------------------------------------------------------------
+
+    def _change(self, connection: psycopg.Connection[Any], change: SqlChange) -> str:
+        first = _find(connection, FIRST_KEY)
+        if first is None and not change.is_again:
+            first = self._begun(connection, change)
+        is_lost = lost(first, change.sent_ms)
+        if first is None:
+            raise NotSent(f"{self._place.shown}: {LOST}.")
+        if not _record(connection, change.key, change.tool, change.sent_ms):
+            found = _find(connection, change.key)
+            assert found is not None, change.key
+            return str(found[0])
+        if change.is_again and is_lost:
+            raise NotSent(f"{self._place.shown}: {LOST}.")
+        cursor = connection.execute(change.text.formatted, change.values, prepare=True)
+        names = _columns(cursor)
+        rows = take_returned(names, cursor if names else ())
+        result = write_result(rows, max(0, cursor.rowcount), change.expect)
+        _run(connection, "keep_result", key=change.key, result=result)
+        return result
+
+    def _begun(self, connection: psycopg.Connection[Any], change: SqlChange) -> Sequence[Any]:
+        """Return the first row of the table of calls; both are made if they are not there."""
+        _run(connection, "lock_calls")
+        first = _find(connection, FIRST_KEY)
+        if first is not None:
+            return first
+        try:
+            if not _has_calls(connection):
+                connection.execute(STATEMENTS["create_calls"].encode())
+        except errors.InsufficientPrivilege as error:
+            raise PermissionDenied(
+                f"{self._place.shown}: this account may not make the table {OWN}. Let an"
+                f" administrator run: {STATEMENTS['create_calls'].strip()}"
+            ) from error
+        except (errors.DuplicateTable, errors.UniqueViolation) as error:
+            # Another call makes it at this moment; the next try of this one finds it.
+            raise NotSent(f"{self._place.shown}: another call makes the table {OWN}.") from error
+        _record(connection, FIRST_KEY, "", change.sent_ms)
+        return (None, change.sent_ms)
+
+    def _begin(
+        self, connection: psycopg.Connection[Any], timeout_s: float, *, is_read: bool = False
+    ) -> None:
+        kind = " isolation level repeatable read read only" if is_read else ""
+        limit_ms = max(1, round(min(timeout_s, left_s()) * 950))
+        for each in (
+            f"begin{kind}",
+            f"set local statement_timeout = {limit_ms}",
+            f"set local lock_timeout = {limit_ms}",
+            f"set local idle_in_transaction_session_timeout = {limit_ms}",
+            "set local datestyle = iso",
+            "set local timezone = utc",
+        ):
+            connection.execute(each.encode())
+
+    def _commit(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            connection.execute(b"commit")
+        except psycopg.Error as error:
+            state = error.sqlstate or ""
+            if state[:2] in UNCOMMITTED and state != COMPLETION_UNKNOWN:
+                raise self._class_of(error) from error
+            said = f"{self._place.shown}: the commit was sent and not answered; it may be done."
+            raise UnknownOutcome(said) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            connect_s = max(CONNECT_S_MIN, round(min(left_s(), CONNECT_S)))
+            connection = psycopg.connect(
+                self._place.conninfo(), autocommit=True, connect_timeout=connect_s
+            )
+        except psycopg.Error as error:
+            pgconn = error.pgconn
+            if pgconn is not None and pgconn.needs_password:
+                raise AuthNeeded(
+                    f"{self._place.shown} wants a password.", connect=self._connector
+                ) from error
+            # A connection that fails has no code, so the words of the server are all there is. In
+            # another language than English a wrong password is retried like a server that is away.
+            if pgconn is not None and pgconn.used_password and WRONG_PASSWORD in str(error):
+                raise AuthNeeded(
+                    f"{self._place.shown} does not take this password.", connect=self._connector
+                ) from error
+            raise NotSent(f"{self._place.shown}: no connection: {_words(error)}.") from error
+        self._open = connection
+        try:
+            if self._is_cut or left_s() <= 0:
+                raise NotSent(f"{self._place.shown}: the time of the call was over.")
+            yield connection
+        finally:
+            with self._door:  # the number of its socket may be another's after this
+                self._open = None
+            with suppress(psycopg.Error):
+                connection.close()  # what was not committed is rolled back by the server
+
+    @contextmanager
+    def _definite(self) -> Iterator[None]:
+        """Wrap what comes before the commit: an error means that it did not happen (law 3)."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._class_of(error) from error
+
+    def _class_of(self, error: psycopg.Error) -> ConnectorError:
+        state = error.sqlstate or ""
+        said = f"{self._place.shown}: {_words(error)}."
+        if isinstance(error, errors.InsufficientPrivilege):
+            return PermissionDenied(said)
+        if state[:2] in AUTH:
+            return AuthNeeded(said, connect=self._connector)
+        return Refused(said) if state[:2] in REFUSING else NotSent(said)
+
+
+def _has_calls(connection: psycopg.Connection[Any]) -> bool:
+    (count,) = connection.execute(STATEMENTS["has_calls_on_server"].encode()).fetchone() or (0,)
+    return bool(count)
+
+
+def _find(connection: psycopg.Connection[Any], key: str) -> Sequence[Any] | None:
+    if not _has_calls(connection):
+        return None
+    found: Sequence[Any] | None = _run(connection, "find_call", key=key).fetchone()
+    return found
+
+
+def _record(connection: psycopg.Connection[Any], key: str, tool: str, sent_ms: int) -> bool:
+    """Record a key; tell whether it was not there, in any transaction that still runs either."""
+    made = _run(connection, "insert_call", key=key, tool=tool, sent_ms=sent_ms)
+    return made.fetchone() is not None
+
+
+def _run(connection: psycopg.Connection[Any], name: str, **values: Bound) -> psycopg.Cursor[Any]:
+    return connection.execute(ARGUMENT.sub(r"%(\1)s", STATEMENTS[name]).encode(), values)
+
+
+def _columns(cursor: Any) -> list[str]:
+    return [] if cursor.description is None else [str(each.name) for each in cursor.description]
+
+
+def _words(error: psycopg.Error) -> str:
+    """Return the first line of what the server said, without its full stop."""
+    return " ".join(str(error).split("\n")[0].split())[:300].rstrip(".") or type(error).__name__

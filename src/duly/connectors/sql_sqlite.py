@@ -1,0 +1,161 @@
+"""SQLite for the `sql` connector: a file that belongs to the user, not to the host.
+
+Law 1: one exclusive transaction looks for the key, makes the change and records it.
+Law 2: until the commit nothing has happened, so every error before it is definite (L4).
+Law 3: what a statement may do is said to SQLite itself: a read only reads, a change makes and drops
+       no tables, opens no other file, ends no transaction, and never touches the record (K5).
+Law 4: "it happened" is said only of what is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Final
+
+import apsw
+
+from duly.connectors.folder import Folder
+from duly.connectors.reach import left_s
+from duly.connectors.sql_base import (
+    FIRST_KEY,
+    LOST,
+    STATEMENTS,
+    Bound,
+    FoundRows,
+    ReadLimits,
+    SqlChange,
+    check_columns,
+    lost,
+    take_returned,
+    take_rows,
+    write_result,
+)
+from duly.connectors.sql_text import OWN, SqlText
+from duly.connectors.table_sql import commit, definite, open_database, sync_database
+from duly.env import machine_ms
+from duly.errors import NotSent
+
+STEPS_BETWEEN: Final = 10_000  # instructions of SQLite after which the time is looked at
+READING: Final = frozenset(
+    {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
+)
+CHANGING: Final = READING | {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
+
+
+class SqliteDatabase:
+    """One file."""
+
+    def __init__(self, folder: Folder, file: str) -> None:
+        self._folder = folder
+        self._file = file
+
+    def read(self, text: SqlText, values: Mapping[str, Bound], limits: ReadLimits) -> FoundRows:
+        """Run a statement that cannot change anything."""
+        with definite(self._file), closing(self._open()) as database:
+            database.execute("pragma query_only = on")
+            database.execute("begin")
+            with _only(database, READING, limits.timeout_s):
+                cursor = database.execute(text.named, values)
+                names = _columns(cursor)
+                return take_rows(names, cursor, limits.rows)
+
+    def change(self, change: SqlChange) -> str:
+        """Make a change once, and return its result as JSON text."""
+        with definite(self._file):
+            database = self._open()
+        with closing(database):
+            with definite(self._file):
+                database.execute("begin immediate")
+                result = self._change(database, change)
+                if left_s() <= 0:
+                    raise NotSent(f"{self._file}: the time of the call was over.")
+            commit(database, self._file)
+            sync_database(self._folder, self._file)
+        return result
+
+    def find(self, key: str, sent_ms: int) -> str | bool | None:
+        """Return the result of a call that was made, False if it was not, None if it is lost."""
+        with definite(self._file), closing(self._open()) as database:
+            database.execute("begin immediate")  # a writer that still runs is waited for
+            found = _find(database, key)
+            is_lost = not found and lost(_find(database, FIRST_KEY), sent_ms)
+            database.execute("rollback")
+        sync_database(self._folder, self._file)
+        if found is not None:
+            return str(found[0])
+        return None if is_lost else False
+
+    def cut(self) -> None:
+        """Do nothing: SQLite looks at the time itself."""
+
+    def _change(self, database: apsw.Connection, change: SqlChange) -> str:
+        key = change.key
+        if (found := _find(database, key)) is not None:
+            return str(found[0])
+        first = _find(database, FIRST_KEY)
+        if change.is_again and lost(first, change.sent_ms):
+            raise NotSent(f"{self._file}: {LOST}.")
+        if first is None:
+            if not _has_calls(database):
+                database.execute(STATEMENTS["create_calls"])
+            _insert(database, FIRST_KEY, "", change.sent_ms)
+        _insert(database, key, change.tool, change.sent_ms)
+        before = database.total_changes()
+        with _only(database, CHANGING, change.timeout_s):
+            cursor = database.execute(change.text.named, change.values)
+            names = _columns(cursor)
+            rows = take_returned(names, cursor)
+        count = database.changes() if database.total_changes() != before else 0
+        result = write_result(rows, count, change.expect)
+        database.execute(STATEMENTS["keep_result"], {"key": key, "result": result})
+        return result
+
+    def _open(self) -> apsw.Connection:
+        return open_database(self._folder, self._file)
+
+
+@contextmanager
+def _only(database: apsw.Connection, allowed: frozenset[int], timeout_s: float) -> Iterator[None]:
+    """Let one statement do only what its kind may do, for so long (law 3)."""
+    until_ms = machine_ms() + round(min(timeout_s, left_s()) * 1000)
+
+    def judge(
+        operation: int, what: str | None, more: str | None, place: str | None, trigger: str | None
+    ) -> int:
+        is_own = what is not None and what.lower() == OWN
+        return apsw.SQLITE_OK if operation in allowed and not is_own else apsw.SQLITE_DENY
+
+    database.authorizer = judge
+    database.set_progress_handler(lambda: machine_ms() > until_ms, STEPS_BETWEEN)
+    try:
+        yield
+    finally:
+        database.authorizer = None
+        database.set_progress_handler(None)
+
+
+def _has_calls(database: apsw.Connection) -> bool:
+    (count,) = database.execute(STATEMENTS["has_calls"]).fetchone() or (0,)
+    return bool(count)
+
+
+def _find(database: apsw.Connection, key: str) -> tuple[object, ...] | None:
+    if not _has_calls(database):
+        return None
+    return database.execute(STATEMENTS["find_call"], {"key": key}).fetchone()
+
+
+def _insert(database: apsw.Connection, key: str, tool: str, sent_ms: int) -> None:
+    values = {"key": key, "tool": tool, "sent_ms": sent_ms}
+    database.execute(STATEMENTS["insert_call"], values).fetchall()
+
+
+def _columns(cursor: apsw.Cursor) -> list[str]:
+    """Return the names of what a statement returns; a statement that has ended returns nothing."""
+    try:
+        names = [str(name) for name, _ in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        return []
+    check_columns(names)
+    return names

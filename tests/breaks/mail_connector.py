@@ -1,0 +1,101 @@
+"""Breaks of the mail account: what a mail is found by, when it was sent, whom it is said to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.connectors.imap import ImapSession, quote
+from duly.connectors.line_wire import LineWire
+from duly.errors import NotSent
+from tests.breaks import Break
+
+MAIL = "tests/connectors/test_mail_account.py"
+SERVER = "tests/connectors/test_mail_server.py"
+REAL = "tests/connectors/test_mail_real.py"
+EXAM = "tests/connectors/test_network_exam.py"
+
+
+async def _go_on(self: LineWire, context: Any) -> None:
+    await self._writer.start_tls(context, server_hostname=self._server.host)
+
+
+async def _expunge_all(self: ImapSession, uid: int, folder: str) -> None:
+    await self.command("UID COPY", str(uid), quote(folder))
+    await self.mark(uid, r"\Deleted")
+    await self.command("EXPUNGE")
+
+
+BREAKS = (
+    Break(
+        "L4",
+        "duly.connectors.smtp",
+        "_Progress.is_sent",
+        property(lambda self: False, lambda self, value: None),
+        (f"{SERVER}::test_an_end_without_a_reply_is_unknown",),
+        "a mail whose last line left is said not to have been sent",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.letter",
+        "mark_of",
+        lambda key: "0" * 32,
+        (f"{MAIL}::test_a_mail_is_moved_and_flagged_and_found_by_its_mark",),
+        "every call has the same mark",
+    ),
+    Break(
+        "K3",
+        "duly.connectors.line_wire",
+        "LineWire.start_tls",
+        _go_on,
+        (f"{SERVER}::test_what_is_said_before_tls_ends_the_connection",),
+        "what was said before TLS counts afterwards",
+    ),
+    Break(
+        "K6",
+        "duly.connectors.imap",
+        "RESPONSES_MAX",
+        10**9,
+        (f"{SERVER}::test_a_server_that_makes_no_sense_is_a_temporary_error",),
+        "a server may answer without end",
+    ),
+    Break(
+        "K6",
+        "duly.connectors.imap",
+        "TOKENS_MAX",
+        10**9,
+        (f"{REAL}::test_no_line_holds_the_host",),
+        "one line may have any number of words",
+    ),
+    Break(
+        "L13",
+        "duly.connectors.imap",
+        "TURN_BYTES",
+        10**9,
+        (f"{REAL}::test_others_get_their_turn_between_lines",),
+        "lines that came together are read in one turn of the loop",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.imap",
+        "ImapSession.move",
+        _expunge_all,
+        (f"{REAL}::test_a_server_without_move_copies_and_removes_one_mail",),
+        "a move removes what a person had marked",
+    ),
+    Break(
+        "K11",
+        "duly.connectors.mail_account",
+        "last_of",
+        lambda after, opened: 0 if after is None else int(after.partition(".")[2]),
+        (f"{MAIL}::test_a_folder_that_was_made_anew_is_read_from_its_beginning",),
+        "ids of another validity count",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.sql_postgres",
+        "UnknownOutcome",
+        NotSent,
+        (f"{EXAM}::test_a_change_of_a_database_passes",),
+        "a commit without an answer is said not to have been made",
+    ),
+)
