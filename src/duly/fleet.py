@@ -1,6 +1,7 @@
 """A host's place in a fleet: its lease, its right to write, and the bell of the hosts (H2, H9).
 
-Law 1  The lease has connections of its own, so that no write of the host holds up its renewal.
+Law 1  The lease has a connection of its own: neither a write of the host nor what is done after a
+       promotion holds up its renewal.
 Law 2  Every write of the host is refused when the host was evicted (`postgres_session`).
 Law 3  What this host cannot do with its memory of runs when the lease is over, it does not do: it
        comes back as another host, or its process ends (`engine/lease.py`).
@@ -13,27 +14,42 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from duly.bus.dispatcher import Dispatcher
 from duly.desk.secret import Vault
-from duly.desk.upkeep import DULY, note_restore
-from duly.engine.lease import Lease
+from duly.desk.upkeep import note_restore
+from duly.engine.lease import Lease, note_of_promotion
 from duly.engine.scheduler import Engine
 from duly.env import Env
 from duly.errors import StoreError
+from duly.rules.blind import BlindCause
 from duly.rules.lease import LeaseTimes
 from duly.rules.schedule import moment
 from duly.store import Store
+from duly.store.base import Durability, Transaction
 from duly.store.bell import ALL, BUS, Bell
-from duly.store.record import Action
-from duly.words.seal import say_restored
+from duly.store.claim import note_promotion
+from duly.words.seal import say_blind
 
 if TYPE_CHECKING:
     from duly.store.postgres import PostgresBackend
 
 
 log = logging.getLogger("duly.host")
+
+
+MACHINE_ID: Final = Path("/etc/machine-id")
+
+
+def find_machine() -> str:
+    """Return the id of this machine; where it has none, as in a container, its name (H7)."""
+    try:
+        found = MACHINE_ID.read_text("ascii").strip()
+    except (OSError, ValueError):
+        found = ""
+    return found or socket.gethostname()
 
 
 class Fleet:
@@ -47,18 +63,22 @@ class Fleet:
         times: LeaseTimes,
         end: Callable[[], None],
         vault: Vault,
+        machine: str | None = None,
     ) -> None:
         self._env = env
         self._vault = vault
         self._reading: asyncio.Task[None] | None = None
-        self._plain = backend.alone()
-        # What waits here must not outlast the lease.
-        self._plain.beside.times = LeaseTimes(times.lease_ms // 3)
+        self._plain, self._leasing = backend.alone(), backend.alone()
+        for each in (self._plain, self._leasing):
+            # What waits here must not outlast the lease.
+            each.beside.times = LeaseTimes(times.lease_ms // 3)
         name = f"{socket.gethostname()}:{os.getpid()}"
-        self.lease = Lease(env, Store(self._plain), end, times, name)
+        self.lease = Lease(env, Store(self._leasing), end, times, name, machine or find_machine())
         self._bell = Bell(env, url, self._plain)
         backend.write_as(self.find_host, times)
+        self._backend = backend
         backend.on_older = self._note_older
+        backend.beside.on_enter = self._note
 
     def find_host(self) -> str:
         """Return the id under which this host writes now."""
@@ -73,7 +93,13 @@ class Fleet:
             if what != BUS:
                 engine.hear(None if what == ALL else what)
 
-        await self._note_promotion()
+        def doubt() -> None:
+            log.warning("the server came back without the last writes; what they did is done again")
+            engine.doubt()
+            dispatcher.doubt()
+
+        await self._plain.transact(self._note, Durability.BARRIER)
+        self._backend.on_lost_riders = doubt
         self.lease.tell = self._bell.ring
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
@@ -91,15 +117,18 @@ class Fleet:
     async def _read_again(self) -> None:
         try:
             await self._vault.read_again(Store(self._plain))
-            await self._note_promotion()
+            # A write of its own: an idle host hears, too, that the server is another (H10).
+            await self._backend.transact(self._note, Durability.RIDER)
         except StoreError as error:
             log.info("what other hosts changed could not be read yet: %s", error)
 
-    async def _note_promotion(self) -> None:
-        action = Action(self._env.new_id("action"), DULY, "pause", "a standby was promoted")
-        since = await self._plain.note_promotion(action=action, now=self._env.now_ms())
+    def _note(self, tx: Transaction) -> None:
+        """Note a promotion or a newer schema before this host writes on a connection (H10, H11)."""
+        self._backend.check_version(tx)
+        action, now = note_of_promotion(self._env), self._env.now_ms()
+        since = note_promotion(tx, action=action, now=now)
         if since is not None:
-            log.warning("%s", say_restored(moment(since), is_log_lost=False))
+            log.warning("%s", say_blind(moment(since), BlindCause.PROMOTION))
 
     async def _note_older(self) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).
@@ -116,3 +145,4 @@ class Fleet:
         self._bell.ring(ALL)
         await self._bell.close()
         await self._plain.close()
+        await self._leasing.close()

@@ -1,10 +1,15 @@
 """Runs tests that were written for a SQLite file on a PostgreSQL server, in virtual time.
 
-    python -m pytest -p tests.postgres.on_server tests/desk tests/engine
+    python -m tests.postgres.on_server             everything, with two processes
+    python -m tests.postgres.on_server 3/40        every 40th test, beginning with the third
+    python -m pytest -p tests.postgres.on_server tests/desk/test_why.py
+
+Only tests that ask for `duly_world` take part; the others open no host.
 
 Law 1  A host of these tests is the only one at a time: the host before it is dead when the next one
        opens, as the lock of a file would say.
 Law 2  The clock of the server is the virtual one, so a lease lasts as long as virtual time says.
+Law 3  A host that has crashed has no connections: what a test left open is closed at its end.
 """
 
 from __future__ import annotations
@@ -12,11 +17,13 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -26,14 +33,106 @@ from duly.fleet import Fleet
 from duly.rules.lease import LeaseTimes
 from duly.store.bell import Bell
 from duly.store.postgres import PostgresBackend
+from duly.store.postgres_session import ServerSession
 from duly.testing.stage import Stage
 from tests.postgres.server import address, start, stop
-from tests.postgres.world import Place
+from tests.postgres.world import Peephole, Place
 
-os.environ["DULY_KEY"] = base64.b64encode(bytes(32)).decode()
+SUITES: Final = ("tests/engine", "tests/desk", "tests/bus", "tests/examples", "tests/testing")
+PART: Final = "DULY_ON_SERVER"
+# Tests of what only a file has, or does otherwise. By the beginning of their name.
+_LAG = "on a server the lag begins a `timeout_s` after the takeover: a stopped host may still send"
+_KEY = "a server has its key in DULY_KEY alone, and no older schema without seals"
+_FILE = "what Duly does with a file itself, a server does with its own tools"
+_RECOVER = "the host of a file recovers the bus at its start; one of a fleet takes subscribers (H8)"
+_CLOCK = "on a server a deferred event is counted by the wall clock, not by that of the boot"
+OF_SQLITE: Final = {
+    "tests/desk/test_find.py::test_sql_": _FILE,
+    "tests/desk/test_canary.py::test_a_backup_without_the_key": _FILE,
+    "tests/desk/test_canary.py::test_a_canary_is_found_nowhere": _FILE,
+    "tests/desk/test_restored.py": _FILE,
+    "tests/bus/test_restored.py": _FILE,
+    "tests/desk/test_upkeep.py::test_a_backup": _FILE,
+    "tests/desk/test_upkeep.py::test_a_call_in_flight_in_a_backup": _FILE,
+    "tests/desk/test_upkeep.py::test_a_restored_store": _FILE,
+    "tests/desk/test_upkeep.py::test_an_approved_call_of_a_backup": _FILE,
+    "tests/desk/test_upkeep.py::test_verify_says": _FILE,
+    "tests/desk/test_history.py::test_contents_that_came_too_late": _FILE,
+    "tests/desk/test_secret.py::test_a_key_in_the_environment_leaves_no_file": _KEY,
+    "tests/desk/test_secret.py::test_a_key_that_cannot_be_right": _KEY,
+    "tests/desk/test_secret.py::test_a_lost_key_closes": _KEY,
+    "tests/desk/test_secret.py::test_the_key_is_made_on_first_use": _KEY,
+    "tests/desk/test_secret.py::test_the_right_key_brought_back": _KEY,
+    "tests/engine/test_blobs.py::test_bytes_travel_by_their_handle": _FILE,
+    "tests/engine/test_blobs.py::test_a_blob_that_is_damaged": "it damages a row in SQLite's words",
+    "tests/engine/test_handle.py::test_a_handle_is_on_the_row": _FILE,
+    "tests/engine/test_stop.py::test_a_second_host_on_the_file_is_refused": _FILE,
+    "tests/engine/test_stop.py::test_a_host_that_is_closed_leaves": "it reads the file itself",
+    "tests/engine/test_store_outage.py::test_serving_ends_with": "it breaks the file's own writer",
+    "tests/bus/test_dispatch.py::test_an_unreadable_row": "it damages the file itself",
+    "tests/bus/test_dispatch.py::test_a_row_that_becomes": "it damages the file itself",
+    "tests/bus/test_clock.py::test_a_clock_that_is_set": _CLOCK,
+    "tests/bus/test_clock.py::test_a_clock_years_ahead": _CLOCK,
+    "tests/bus/test_clock.py::test_a_restart_in_the_same_boot": _CLOCK,
+    "tests/bus/test_clock.py::test_another_boot": _CLOCK,
+    "tests/bus/test_trouble.py::test_a_host_that_serves_goes_on_when_the_fault_is_over[r": _RECOVER,
+    "tests/bus/test_recover.py::test_a_start_says_how_many_events": _RECOVER,
+    "tests/engine/test_kept_terms.py::test_the_lag_holds_without_the_connector": _LAG,
+    "tests/engine/test_kept_terms.py::test_of_a_row_that_kept_nothing": _FILE,
+    "tests/engine/test_people.py::test_it_did_not_happen": _LAG,
+    "tests/engine/test_resend.py::test_a_persons_no_keeps_the_key": _LAG,
+    "tests/engine/test_ledger_seal.py::test_a_changed_row_is_not_sealed_anew": _KEY,
+    "tests/engine/test_left_behind.py::test_stopping_the_host_ends_the_send": _LAG,
+    "tests/engine/test_left_behind.py::test_a_person_may_skip_it_and_its_late_answer": _FILE,
+    "tests/engine/test_ledger_seal.py::test_the_key_is_made_with_the_first_change": _KEY,
+    "tests/engine/test_ledger_seal.py::test_a_row_under_a_lost_key_is_not_sent": _KEY,
+    "tests/engine/test_ledger_seal.py::test_rotating_the_key_seals_open_rows_anew": _KEY,
+    "tests/engine/test_ledger_seal.py::test_rows_of_an_older_schema_are_sealed": _KEY,
+    "tests/engine/test_ledger_seal.py::test_a_wrong_key_is_refused_before_an_older": _KEY,
+    "tests/engine/test_busy_while_repairing.py": _FILE,
+    "tests/engine/test_claims_together.py::test_a_host_whose_row_is_gone_joins_once": (
+        "the host of a file joins again; a host of a fleet comes back as another (H6)"
+    ),
+    "tests/engine/test_end_seal.py": _FILE,
+    "tests/desk/test_statements.py": "it counts statements of SQLite",
+    "tests/engine/test_ledger.py::test_a_crash_at_the_send_never_leaves": _LAG,
+    "tests/engine/test_ledger.py::test_it_did_not_happen_is_believed_only_after_the_lag": _LAG,
+    "tests/engine/test_ledger.py::test_the_lag_begins_when_this_host_took_the_row_over": _LAG,
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what opens no store, what is of SQLite alone, and what is not in this part."""
+    first, _, step = os.environ.get(PART, "0/1").partition("/")
+    able = [
+        each
+        for each in items
+        if "duly_world" in getattr(each, "fixturenames", ())
+        and not each.nodeid.startswith(tuple(OF_SQLITE))
+    ]
+    chosen = set(map(id, able[int(first) % int(step) :: int(step)]))
+    config.hook.pytest_deselected(items=[each for each in items if id(each) not in chosen])
+    items[:] = [each for each in items if id(each) in chosen]
 
 
 LONG = LeaseTimes(10**9)  # so that virtual days are not spent on renewals
+
+
+class _Rows(Peephole):
+    """Rows behind the store's back, in the manner of a connection to SQLite."""
+
+    def execute(self, text: str, given: Any = None) -> Any:
+        """Run a statement; one that returns no rows has none."""
+        done = super().execute(text, given)
+        return done if done.description is not None else _NONE
+
+
+class _None(list[Any]):
+    def fetchall(self) -> list[Any]:
+        return []
+
+
+_NONE: Final = _None()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,11 +142,27 @@ def on_server() -> Iterator[None]:
     folder.chmod(0o755)
     start(folder)
     place = Place(folder, str(os.getpid()))
-    begin_stage, begin_fleet = Stage.__init__, Fleet.__init__
+    begin_stage, leave_stage, begin_fleet = Stage.__init__, Stage.close, Fleet.__init__
+    begin_session, sessions = ServerSession.__init__, list[ServerSession]()
 
     def stage(self: Stage, runner: Any, own: Path) -> None:
         begin_stage(self, runner, own)
-        self.url = address(folder, place.make())
+        self.database = place.make()  # type: ignore[attr-defined]
+        self.url = address(folder, self.database)  # type: ignore[attr-defined]
+
+    def dial(self: ServerSession, *given: Any) -> None:
+        begin_session(self, *given)
+        sessions.append(self)
+
+    async def leave(self: Stage) -> None:
+        await leave_stage(self)
+        for session in sessions:  # law 3
+            session.close()
+        for peephole in peepholes.values():
+            peephole.close()
+        sessions.clear()
+        peepholes.clear()
+        place.give_back(self.database)  # type: ignore[attr-defined]
 
     def fleet(
         self: Fleet, env: Env, url: str, backend: PostgresBackend, _: Any, *rest: Any
@@ -55,21 +170,45 @@ def on_server() -> Iterator[None]:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("delete from host")  # law 1
         begin_fleet(self, env, url, backend, LONG, *rest)
-        self._plain.beside.clock = backend.beside.clock = env.now_ms  # law 2
+        for each in (self._plain, self._leasing, backend):
+            each.beside.clock = env.now_ms  # law 2
 
     async def join(self: Fleet, engine: Any, dispatcher: Any) -> None:
         dispatcher._settings = replace(dispatcher._settings, poll_interval_s=10**6)
         await join_fleet(self, engine, dispatcher)
 
+    def peep(self: PostgresBackend) -> Peephole:
+        """Let a test look at and change rows behind the store's back."""
+        url = self._url
+        if url not in peepholes:
+            peepholes[url] = _Rows(url)
+        return peepholes[url]
+
+    peepholes: dict[str, Peephole] = {}
     join_fleet = Fleet.join
     patch = pytest.MonkeyPatch()
+    patch.setenv("DULY_KEY", base64.b64encode(bytes(32)).decode())
     patch.setattr(Stage, "__init__", stage)
+    patch.setattr(Stage, "close", leave)
+    patch.setattr(ServerSession, "__init__", dial)
     patch.setattr(Fleet, "__init__", fleet)
     patch.setattr(Fleet, "join", join)
     patch.setattr(Bell, "open", lambda bell: None)
     patch.setattr(Bell, "ring", lambda bell, what: None)
+    patch.setattr(PostgresBackend, "connection", property(peep), raising=False)
     yield
     patch.undo()
     place.close()
     stop(folder)
     shutil.rmtree(folder)
+
+
+def main(part: str = "0/1") -> int:
+    """Run the suites on a server."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.postgres.on_server"]
+    env = {**os.environ, PART: part}
+    return subprocess.run([*command, *SUITES], env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

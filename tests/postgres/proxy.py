@@ -30,6 +30,8 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self.cut: Cut | None = None
         self.cuts = 0
+        self._passes = threading.Event()  # while it is not set, no byte passes and no line is new
+        self._passes.set()
         self._open: set[socket.socket] = set()
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
@@ -42,9 +44,24 @@ class Proxy:
         """Cut every connection now."""
         for each in tuple(self._open):
             _end(each)
+        self._open.clear()
+
+    def turn(self, server: Path) -> None:
+        """Lead new connections to another server."""
+        self._server = server
+        self.hang_up()
+
+    def silence(self) -> None:
+        """Let no byte pass, in either direction, and no connection end."""
+        self._passes.clear()
+
+    def speak(self) -> None:
+        """Let everything pass again."""
+        self._passes.set()
 
     def close(self) -> None:
         """End everything."""
+        self.speak()
         _end(self._listener)
         self.hang_up()
 
@@ -52,6 +69,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self._passes.wait()
                 server = socket.socket(socket.AF_UNIX)
                 try:
                     server.connect(str(self._server / ".s.PGSQL.5432"))
@@ -66,6 +84,7 @@ class Proxy:
     def _to_server(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while chunk := client.recv(CHUNK_BYTES):
+                self._passes.wait()
                 if self.cut is not None and COMMIT in chunk.lower():
                     cut, self.cut = self.cut, None
                     self.cuts += 1
@@ -82,6 +101,7 @@ class Proxy:
     def _to_client(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while chunk := server.recv(CHUNK_BYTES):
+                self._passes.wait()
                 client.sendall(chunk)
         _end(client)
 

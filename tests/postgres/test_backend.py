@@ -15,7 +15,7 @@ from duly.store.base import Durability, Transaction
 from duly.store.dialect import number
 from duly.store.postgres import CONNECTIONS, PostgresBackend, open_postgres
 from tests.postgres.server import address
-from tests.postgres.world import Place
+from tests.postgres.world import Place, say
 from tests.store.exam import SCHEMA
 from tests.store.virtual import VirtualEnv
 
@@ -32,13 +32,17 @@ async def backend(place: Place) -> AsyncIterator[PostgresBackend]:
     place.give_back(name)
 
 
+# Parts of the schema, and of other statements.
+PARTS = ("refer_to_allowance", "create_own", "guard_some", "guard_all")
+
+
 def test_the_server_understands_every_statement(place: Place) -> None:
     """H1: one text for both databases; a parameter's type is seen from where it stands."""
     name = place.make()
     statements = {**SCHEMA.statements, **queries.load("postgres")}
     with psycopg.connect(address(place.folder, name), autocommit=True) as connection:
         for each in number(statements).values():
-            if each.name in ("refer_to_allowance", "create_own"):  # parts of the schema
+            if each.name in PARTS:
                 continue
             said = connection.pgconn.prepare(each.name.encode(), each.text.encode())
             assert not said.error_message, f"{each.name}: {said.error_message.decode()}"
@@ -52,8 +56,10 @@ def test_few_statements_are_its_own() -> None:
     own = named - SCHEMA.statements.keys()
     assert {each for each in own if not each.startswith("before_")} == {
         "agree_on_key",
+        "change_store_version",
         "check_references",
         "count_all_workflows",
+        "count_live_hosts",
         "create_own",
         "defer_references",
         "empty_counters",
@@ -61,16 +67,22 @@ def test_few_statements_are_its_own() -> None:
         "find_store",
         "flush_log",
         "get_store_version",
-        "get_timeline",
+        "guard_all",
+        "guard_some",
         "judge_server",
         "keep_references",
+        "list_homeless",
         "list_moves",
+        "list_slots",
+        "list_timeouts",
+        "lock_hosts",
         "move_slot",
         "put_store_version",
-        "put_timeline",
         "refer_to_allowance",
         "ring",
         "server_clock",
+        "server_timeline",
+        "set_limits",
     }
 
 
@@ -124,7 +136,7 @@ async def test_a_lost_session_is_an_error_once_and_then_another_is_there(
     """H3: the server was restarted, or an administrator ended the session."""
 
     def end_itself(tx: Transaction) -> None:
-        tx._cursor.execute("select pg_terminate_backend(pg_backend_pid())")  # type: ignore[attr-defined]
+        say(tx, "select pg_terminate_backend(pg_backend_pid())")
 
     with pytest.raises(StoreUnavailable):
         await backend.transact(end_itself, READ)
@@ -137,7 +149,7 @@ async def test_a_cancelled_caller_leaves_its_connection_to_others(
     """Law 4: the transaction ends first, and is kept."""
 
     def slowly(tx: Transaction) -> None:
-        tx._cursor.execute("select pg_sleep(0.2)")  # type: ignore[attr-defined]
+        say(tx, "select pg_sleep(0.2)")
         tx.one("take_bus_number", name="deferred")
 
     calls = [

@@ -7,13 +7,17 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
+from duly.api.server import HOST_CONNECTIONS
 from duly.faces.cli.finding import State
-from duly.faces.cli.server import _standby
-from duly.store.server import ServerFacts
+from duly.faces.cli.server import _connections, _standby, _timeouts
+from duly.store.server import ServerFacts, _is_pooled, look_at_server
 from tests.faces.real import call, running, wait_for
+from tests.postgres.server import address
 from tests.postgres.service import CONNECTOR, Counting, serve
 from tests.postgres.stand import FLOW, KEY, database
 from tests.postgres.world import Place
@@ -107,8 +111,41 @@ def test_a_server_that_is_gone_is_one_sentence(project: Path) -> None:
 
 def test_doctor_demands_that_the_server_waits_for_its_standby() -> None:
     """H10: one that is not waited for lacks what was confirmed, if it is promoted."""
-    alone = ServerFacts(17, True, True, "", 100, 10, standbys=0, clock_ms=0, is_pooled=False)
-    followed = replace(alone, standbys=1)
+    followed = replace(FACTS, standbys=1)
     waited_for = replace(followed, synchronous_standbys="db2")
-    states = [_standby(each).state for each in (alone, followed, waited_for)]
+    states = [_standby(each).state for each in (FACTS, followed, waited_for)]
     assert states == [State.OK, State.BAD, State.OK]
+
+
+FACTS = ServerFacts(17, True, True, "", 100, 10, standbys=0, clock_ms=0, is_pooled=False)
+
+
+def test_doctor_judges_poolers_connections_and_timeouts() -> None:
+    """H10, H9: each is a warning with what to do; a server without them has none."""
+    assert [*_connections(FACTS), *_timeouts(FACTS)] == []
+    (pooled,) = _connections(replace(FACTS, is_pooled=True))
+    assert (pooled.what, pooled.state) == ("pooler", State.WARN)
+    full = 100 - HOST_CONNECTIONS
+    assert [*_connections(replace(FACTS, connections=full))] == []
+    (few,) = _connections(replace(FACTS, connections=full + 1))
+    assert (few.what, few.state) == ("connections", State.WARN)
+    (limited,) = _timeouts(replace(FACTS, timeouts=(("lock_timeout", 2500),)))
+    assert (limited.what, limited.state) == ("timeout", State.WARN)
+    assert "lock_timeout is 2.5 s" in limited.sentence
+
+
+def test_the_timeouts_of_a_user_and_a_pooler_are_seen(place: Place) -> None:
+    """H10: as the server itself has them; a session that forgets what was set is a pooled one."""
+    url = f"{address(place.folder, 'postgres')}&options=-c%20lock_timeout%3D2s"
+    facts = look_at_server(url)
+    assert (facts.timeouts, facts.is_pooled) == ((("lock_timeout", 2000),), False)
+    assert look_at_server(address(place.folder, "postgres")).timeouts == ()
+
+    class Forgets(psycopg.Connection[Any]):
+        def execute(self, query: Any, *given: Any, **more: Any) -> Any:
+            done = super().execute(query, *given, **more)
+            super().execute("reset application_name")  # as a pooler does after a transaction
+            return done
+
+    with Forgets.connect(address(place.folder, "postgres"), autocommit=True) as connection:
+        assert _is_pooled(connection)

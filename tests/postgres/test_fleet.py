@@ -1,22 +1,18 @@
-"""Two real `duly serve` on one server: killed, stopped longer than the lease, cut off, closed."""
+"""Four real `duly serve` and a server with a standby: killed, stopped, cut off, promoted."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from tests.postgres.stand import KEY
-from tests.postgres.storm import run, stormy
-from tests.postgres.world import Place
+from tests.postgres.storm import run, short_folder, stormy
+
+STORM_S = 45
 
 
-async def test_a_fleet_in_a_storm_posts_every_note_once(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """H2, H3, H7: no change twice, none lost, nothing stuck, whatever befalls the hosts."""
+async def test_a_fleet_in_a_storm_posts_every_note_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H2, H3, H10: no change twice, no double commit, nothing stuck, whatever happens."""
     monkeypatch.setenv("DULY_KEY", KEY)
-    name = place.make()
-    with stormy(tmp_path, place.folder, name, workflows=4, seed=1) as storm:
-        print(await run(storm, hosts=2, seconds=8))
-    place.give_back(name)
+    with short_folder() as base:
+        async with stormy(base, workflows=20, seed=1) as storm:
+            print(await run(storm, hosts=4, seconds=STORM_S))

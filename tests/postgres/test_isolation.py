@@ -22,6 +22,8 @@ KEPT = (
     ("renew", "evict"),
     ("subscribe", "subscribe"),
     ("begin_delivery", "begin_delivery"),
+    ("begin_delivery", "unsubscribe"),
+    ("drop_blob_parts", "begin_blob"),
     ("take_turn", "set_paused"),
     ("send", "abandon_run"),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -12,10 +14,14 @@ from psycopg.conninfo import conninfo_to_dict
 from duly.env import Loop
 from duly.errors import DulyError, RequestRefused, StoreError, StoreInUse, StoreUnavailable
 from duly.host import Host
+from duly.rules.blob import PART_BYTES
 from duly.rules.standing import Standing
-from duly.store import move
+from duly.store import Store, move
 from duly.store.move import move_store
+from duly.store.record import Action, VersionSpec
 from duly.store.server import look_at_server
+from duly.store.sqlite import open_sqlite
+from duly.store.workflow import Deployment
 from tests.faces.real import call
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
@@ -161,3 +167,68 @@ def test_a_move_and_the_doctor_use_the_server_that_a_host_uses(place: Place) -> 
         with pytest.raises(psycopg.OperationalError, match="read-only"):
             move._connect(url)
         place._admin.execute(f"alter database {name} reset default_transaction_read_only")
+
+
+async def test_blobs_move_with_their_store(place: Place, tmp_path: Path) -> None:
+    """K15, H1: every part, byte by byte, and a host on the server opens them."""
+    path, data = tmp_path / "duly.db", bytes(range(256)) * 1200
+    digest = sha256(data).hexdigest()
+    backend = await open_sqlite(path, Loop())
+    store = Store(backend)
+    version = VersionSpec("1.0", "python", "", "hash", "{}", "[]", "me")
+    await store.deploy(
+        Deployment("w1", "files", None, version, (), ()),
+        successor_id="run_1",
+        action=Action("action_1", "me", "deploy"),
+        now=1,
+    )
+    await store.join("host", now=1)
+    fence = await store.claim("host", "w1")
+    await store.begin_blob(fence, digest, len(data), now=1, room_bytes=10**9, most=9)
+    for number in range(2):
+        part = data[number * PART_BYTES : (number + 1) * PART_BYTES]
+        await store.keep_blob_part("w1", digest, number, part)
+    await store.finish_blob("w1", digest, now=1)
+    await store.leave("host")
+    await backend.close()
+    with database(place) as url:
+        moved = await move_store(path, url, Loop())
+        assert (moved.rows["blob"], moved.rows["blob_part"]) == (1, 2)
+        with psycopg.connect(url) as connection:
+            parts = connection.execute("select body from blob_part order by number").fetchall()
+    assert b"".join(bytes(each) for (each,) in parts) == data
+
+
+# What newer versions keep beside a workflow: each with all its columns, quotes, and letters.
+BESIDE = {
+    "proof": ("mail.send", "k", '{"ü":1}', "b", "failed", "not_found", "'no'", "[1]", "ada", 1, 2),
+    "pairing": ("phone", "Jürgen", "77", None, "ada", 1, 2),
+    "slip": ("s1", "phone", "77", "MUTATION", "h", "d", "closed", "m\t漢", 1, 2),
+    "model_question": (
+        *("q1", "", None, None, "default", "write", "d", "ü?", "answered", "'ja'", None),
+        *(0, 20, 7, 1, 2),
+    ),
+    "model_day": ("", "default", 20_500, 1, 0, 20, 7),
+    "proposal": ("h", "notes", None, "python", "a\n\\N\tb", "[]", "[]", "token:bot", "", 1),
+}
+
+
+async def test_what_is_kept_beside_workflows_moves_with_them(place: Place, tmp_path: Path) -> None:
+    """H1, G11, M6: trials, accounts, what they were asked, and proposals, as they were."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    file = apsw.Connection(str(path))
+    ((mutation,),) = file.execute("select id from mutation").fetchall()
+    rows = {
+        table: tuple(mutation if each == "MUTATION" else each for each in row)
+        for table, row in BESIDE.items()
+    }
+    for table, row in rows.items():
+        file.execute(f"insert into {table} values ({', '.join('?' * len(row))})", row)
+    file.close()
+    with database(place) as url:
+        moved = await move_store(path, url, Loop())
+        with psycopg.connect(url) as connection:
+            for table, row in rows.items():
+                assert moved.rows[table] == 1
+                assert connection.execute(f"select * from {table}".encode()).fetchall() == [row]

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,9 +20,11 @@ from duly.errors import Stale, StoreUnavailable
 from duly.rules.delivery import Retry
 from duly.rules.permission import Grant
 from duly.store import Store, delivery, subscription
-from duly.store.base import Durability, Row, Transaction
+from duly.store.base import Durability, Row, Transaction, Watchers
 from duly.store.postgres import CONNECTIONS, PostgresBackend, bring_up, open_postgres
+from duly.store.postgres_line import SentStatement, ServerLine
 from duly.store.record import Action, JournalEvent
+from duly.store.transaction import AtOnce
 from tests.postgres.server import address, start, stop
 from tests.postgres.world import Place
 from tests.store.exam import SCHEMA
@@ -86,7 +88,7 @@ async def test_a_question_sees_one_moment(backend: PostgresBackend) -> None:
     assert before == after
 
 
-class Pausing:
+class Pausing(AtOnce):
     """A transaction that stops before its first write, until it is told to go on."""
 
     def __init__(self, tx: Transaction, here: threading.Event, go_on: threading.Event) -> None:
@@ -94,6 +96,7 @@ class Pausing:
         self._here = here
         self._go_on = go_on
         self.clock_ms = 0
+        self.timeline = tx.timeline
         self.seal_key = tx.seal_key
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
@@ -250,8 +253,8 @@ async def test_a_close_that_cannot_sync_gives_the_connections_back() -> None:
         stop(folder)
         with suppress(StoreUnavailable):
             await asyncio.wait_for(backend.close(), 10)
-        opened = [each._connection for each in backend._sessions]
-        assert all(each is None or each.closed for each in opened)
+        opened = [each._opened[0] for each in backend._sessions if each._opened]
+        assert all(each.closed for each in opened)
 
 
 async def test_a_task_that_is_cancelled_gives_no_session_back_that_is_in_use(
@@ -291,7 +294,7 @@ async def test_an_error_of_a_watcher_is_not_an_error_of_the_write(
     def bad() -> None:
         raise ValueError("the watcher")
 
-    backend.watchers = {bad, lambda: told.append(1)}
+    backend.watchers = Watchers((bad, lambda: told.append(1)))
     assert await backend.transact(take, BARRIER) == 1
     assert told == [1]
 
@@ -310,7 +313,7 @@ async def test_a_caller_that_is_cancelled_lets_watchers_know_when_the_write_is_t
         take(tx)
         ended.append(time.monotonic())
 
-    backend.watchers = {lambda: told.append(time.monotonic())}
+    backend.watchers = Watchers([lambda: told.append(time.monotonic())])
     caller = asyncio.ensure_future(backend.transact(slowly, RIDER))
     assert await asyncio.to_thread(here.wait, 5)
     caller.cancel()
@@ -392,19 +395,18 @@ async def test_a_commit_whose_answer_is_lost_is_not_called_unwritten(
     backend: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H3, L1: the server has committed and its session ends; the error may not say the contrary."""
-    execute = psycopg.Connection.execute
+    carry = ServerLine.carry
 
-    def lose(self: Any, query: Any, *args: Any, **named: Any) -> Any:
-        answer = execute(self, query, *args, **named)
-        if query == "commit":
+    def lose(self: ServerLine, batch: Sequence[SentStatement]) -> None:
+        carry(self, batch)
+        if batch[-1].text == "commit":
             with psycopg.connect(backend.url, autocommit=True) as beside:  # type: ignore[attr-defined]
                 monkeypatch.undo()
-                beside.execute("select pg_terminate_backend(%s)", (self.info.backend_pid,))
-            time.sleep(0.2)
-            execute(self, "select 1")
-        return answer
+                ended = (self._connection.info.backend_pid,)
+                beside.execute("select pg_terminate_backend(%s, 5000)", ended)
+            carry(self, [SentStatement("select 1", is_kept=False)])
 
-    monkeypatch.setattr(psycopg.Connection, "execute", lose)
+    monkeypatch.setattr(ServerLine, "carry", lose)
     with pytest.raises(StoreUnavailable) as raised:
         await backend.transact(take, BARRIER)
     assert await backend.transact(look, READ) == 1

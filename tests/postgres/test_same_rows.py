@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.store.base import Backend, Durability, Row, Transaction
+from duly.store.transaction import AtOnce
 from tests.postgres.world import Place, PostgresWorld
 from tests.store.exam import Question, Trial, World
 from tests.store.test_exam_complete import sat_trials
@@ -33,7 +34,7 @@ class Noting:
         return await self.transact(body, Durability.READ)
 
 
-class NotingTx:
+class NotingTx(AtOnce):
     """The transaction of it."""
 
     def __init__(self, tx: Transaction, ran: list[Ran]) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import os
 from collections.abc import AsyncIterator, Iterator
+from threading import Thread
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,11 +18,12 @@ from duly.rules.lease import LeaseTimes
 from duly.store import Store
 from duly.store.base import Durability, Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
+from duly.store.slot import Entered, HostSlots, Slot, enter
 from tests.postgres.proxy import Cut, Proxy, proxied
 from tests.postgres.stand import PATIENCE_S, until
-from tests.postgres.world import Place
+from tests.postgres.world import Place, say
 
-HOST = "host_1"
+HOST, OTHER = "host_1", "host_2"
 LEASE_MS = 60_000
 TIMES = LeaseTimes(LEASE_MS)
 RIDER, BARRIER, READ = Durability.RIDER, Durability.BARRIER, Durability.READ
@@ -148,10 +151,7 @@ async def test_eviction_waits_for_the_open_transactions_of_the_host(
 
 async def _waits_for_a_lock(backend: PostgresBackend) -> None:
     def waits(tx: Transaction) -> bool:
-        tx._cursor.execute(  # type: ignore[attr-defined]
-            "select 1 from pg_stat_activity where wait_event_type = 'Lock'"
-        )
-        return bool(tx._cursor.fetchall())  # type: ignore[attr-defined]
+        return bool(say(tx, "select 1 from pg_stat_activity where wait_event_type = 'Lock'"))
 
     while not await backend.transact(waits, READ):  # noqa: ASYNC110  # the server tells no event
         await asyncio.sleep(0.01)
@@ -201,7 +201,76 @@ async def test_a_store_that_is_older_than_it_said_is_noticed(
     with pytest.raises(StoreOlder, match="does not have what it had confirmed"):
         await backend.transact(take, BARRIER)
     assert noticed == ["older"]
+    with pytest.raises(Fenced):
+        await backend.transact(take, BARRIER)  # the claims of this host may be lost
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    await plain.close()
+    backend.write_as(lambda: OTHER, TIMES)
     await backend.transact(take, BARRIER)  # it goes on from what is there
+
+
+async def test_every_connection_is_compared_when_one_comes_anew(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H10: the write that is gone was made on another connection, which may not be used again."""
+    sessions = backend._sessions[:2]
+    for each in sessions:
+        each.run(take, BARRIER, backend.beside)
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("update slot set commit_seq = 0 where number = 1")
+    proxy.hang_up()
+    with pytest.raises(StoreOlder):
+        sessions[0].run(take, BARRIER, backend.beside)
+
+
+async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
+    backend: PostgresBackend,
+) -> None:
+    """H10: an old server may still answer when another connection has met the new one."""
+    slow, other = backend._sessions[:2]
+
+    def meanwhile(tx: Transaction) -> None:
+        other.run(lambda tx: None, RIDER, backend.beside)  # it comes anew, and compares
+
+    slow.run(meanwhile, BARRIER, backend.beside)
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("update slot set commit_seq = 0 where number = %s", [slow._number])
+    with pytest.raises(StoreOlder):
+        other.run(take, BARRIER, backend.beside)
+
+
+async def test_a_host_that_a_promoted_standby_does_not_know_says_that_the_store_is_older(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H10: its coming is among what is lost, so all it did is. On one timeline it was evicted."""
+    backend.beside.timeline = lambda: 1
+    await backend.transact(take, BARRIER)
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("delete from host")
+    proxy.hang_up()
+    with pytest.raises(Fenced):
+        await backend.transact(take, BARRIER)
+    backend.beside.timeline = lambda: 2
+    with pytest.raises(StoreOlder):
+        await backend.transact(take, BARRIER)
+
+
+async def test_a_host_whose_lease_was_over_does_not_confirm_a_promoted_standby(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H10: another host may have taken its place in what is lost."""
+    backend.beside.timeline = lambda: 1
+    await backend.transact(take, BARRIER)
+    backend.beside.timeline = lambda: 2
+    proxy.hang_up()
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("update host set lease_until = 1")
+        with pytest.raises(Fenced):
+            await backend.transact(take, BARRIER)
+        server.execute("update host set lease_until = 9000000000000000")
+        await backend.transact(take, BARRIER)
+        assert server.execute("select timeline from host").fetchall() == [(2,)]
 
 
 async def test_riders_that_a_server_lost_are_no_alarm(
@@ -214,7 +283,12 @@ async def test_riders_that_a_server_lost_are_no_alarm(
     with psycopg.connect(backend._url, autocommit=True) as server:
         server.execute("update slot set commit_seq = 1")
     proxy.hang_up()
+    told: list[str] = []
+    backend.on_lost_riders = lambda: told.append("riders")
     assert await backend.transact(take, BARRIER) == 5
+    proxy.hang_up()
+    assert await backend.transact(take, BARRIER) == 6
+    assert told == ["riders"]  # once: its host claims anew what it holds
 
 
 async def test_a_reader_sees_one_moment(backend: PostgresBackend) -> None:
@@ -234,7 +308,7 @@ async def test_a_forked_child_leaves_the_connections_to_its_parent(
 ) -> None:
     """H1: it can do nothing with them, and its end does not end the sessions of the parent."""
     assert await backend.transact(take, BARRIER) == 1
-    before = backend._sessions[-1]._connection
+    before = backend._sessions[-1]._opened
     child = os.fork()
     if child == 0:
         status = 1
@@ -248,4 +322,63 @@ async def test_a_forked_child_leaves_the_connections_to_its_parent(
     _, status = os.waitpid(child, 0)  # noqa: ASYNC222  # the child does nothing else
     assert status == 0
     assert await backend.transact(take, BARRIER) == 2
-    assert backend._sessions[-1]._connection is before
+    assert backend._sessions[-1]._opened is before
+
+
+class _Interrupted(dict[int, Slot]):
+    """Counters that another thread writes while they are gone through."""
+
+    def __init__(self, slots: HostSlots) -> None:
+        super().__init__()
+        self._other = Thread(target=slots.keep, args=(entered(2),))
+
+    def items(self) -> Any:
+        self._other.start()
+        self._other.join(0.1)  # one that waits for its turn is not waited for
+        return super().items()
+
+    def end(self) -> None:
+        self._other.join()
+
+
+def entered(number: int) -> Entered:
+    return Entered(Slot(number, HOST, 1, 0), None, lacks_riders=False)
+
+
+def test_connections_that_enter_at_once_are_all_compared_later() -> None:
+    """H10: each thread keeps its counter; one that was lost would compare nothing."""
+    slots = HostSlots()
+    slots.by_number = interrupted = _Interrupted(slots)
+    slots.keep(entered(1))
+    interrupted.end()
+    assert sorted(slots.by_number) == [1, 2]
+
+
+class _Meanwhile:
+    """A transaction in which another connection of the host is told of its next write."""
+
+    timeline = None
+    clock_ms = 0
+
+    def __init__(self, other: Slot) -> None:
+        self._other = other
+
+    def one(self, statement: str, /, **_: Any) -> tuple[int, int]:
+        assert statement == "enter_slot"
+        return 1, 0
+
+    def all(self, statement: str, /, **_: Any) -> list[tuple[int, int]]:
+        assert statement == "list_slots"
+        found = [(self._other.number, self._other.commit_seq)]
+        self._other.commit_seq += 1
+        self._other.tell(BARRIER)
+        return found
+
+
+def test_a_write_that_is_acknowledged_during_the_comparison_is_no_loss() -> None:
+    """H10: what was read before another connection went on shows nothing of a store."""
+    other = Slot(2, HOST, 1, 5, 5, 5)
+    slots = HostSlots(by_number={2: other})
+    found = enter(_Meanwhile(other), slots, HOST, 1)  # type: ignore[arg-type]
+    assert not found.lacks_riders
+    assert other.barrier_seq == 6

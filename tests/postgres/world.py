@@ -13,8 +13,11 @@ from typing import Any
 import psycopg
 
 from duly.store import Store
+from duly.store.base import Row, Transaction
 from duly.store.mark import MARKS
 from duly.store.postgres import bring_up, open_postgres
+from duly.store.postgres_line import SentStatement
+from duly.store.postgres_session import PostgresTransaction
 from tests.postgres.server import address
 from tests.store.exam import SCHEMA, Dump, World
 from tests.store.virtual import VirtualEnv
@@ -41,6 +44,15 @@ class Peephole:
     def close(self) -> None:
         """Give the connection back."""
         self._connection.close()
+
+
+def say(tx: Transaction, text: str) -> list[Row]:
+    """Run a statement that is no verb's inside a transaction."""
+    assert isinstance(tx, PostgresTransaction)
+    found: list[Row] = []
+    tx._send(SentStatement(text, take=lambda answer: found.extend(answer.rows), is_kept=False))
+    tx.settle()
+    return found
 
 
 class Place:
@@ -74,7 +86,7 @@ class Place:
             if table == "counter":
                 database.execute("update counter set value = 0")
             elif table == "store":
-                database.execute("update store set key_name = null, timeline = null")
+                database.execute("update store set key_name = null")
             else:
                 database.execute(f'delete from "{table}"')
         database.close()
@@ -98,6 +110,7 @@ class PostgresWorld(World):
         url = address(self._place.folder, self._name)
         backend = await open_postgres(url, VirtualEnv(), schema=SCHEMA)
         backend.beside.clock = lambda: 0  # as SQLite's, so that leases can be compared
+        backend.beside.timeline = lambda: None
         self._backend, self.store = backend, self._make(backend)
         self._peephole = Peephole(url)
         return self

@@ -41,10 +41,11 @@ import pytest
 
 from duly.errors import Fenced, NotFound, RequestRefused, Stale
 from duly.store import Store
-from duly.store.base import Backend, Durability, Fence, Row, Transaction
+from duly.store.base import Backend, Fence, Row
 from duly.store.disk import FileDisk
 from duly.store.mark import MARKS
 from duly.store.sqlite import default_schema, open_sqlite
+from tests.store.interruption import Interrupted, Interruption
 from tests.store.virtual import VirtualEnv
 
 R = TypeVar("R")
@@ -161,64 +162,6 @@ class World:
     def go_on(self) -> None:
         """Let the store be itself again."""
         self.store = self._make(self._backend)
-
-
-class Interrupted(Exception):
-    """Raised in the middle of a verb, by the exam."""
-
-
-class Interruption:
-    """A backend that raises when so many statements were run, in whichever transactions."""
-
-    def __init__(self, backend: Backend, statements: int) -> None:
-        self._backend = backend
-        self._left = statements
-        self.happened = False
-
-    async def ask(self, body: Callable[[Transaction], R]) -> R:
-        return await self.transact(body, Durability.READ)
-
-    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        return await self._backend.transact(
-            lambda tx: body(InterruptedTransaction(tx, self)), durability
-        )
-
-    async def sync(self) -> None:
-        await self._backend.sync()
-
-    async def close(self) -> None:
-        await self._backend.close()
-
-    def count(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self.happened = True
-            raise Interrupted
-
-
-class InterruptedTransaction:
-    """A transaction whose statements are counted, each after it was run."""
-
-    def __init__(self, transaction: Transaction, interruption: Interruption) -> None:
-        self._transaction = transaction
-        self.seal_key = transaction.seal_key
-        self.clock_ms = transaction.clock_ms
-        self._interruption = interruption
-
-    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
-        rows = self._transaction.all(statement, **parameters)
-        self._interruption.count()
-        return rows
-
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        row = self._transaction.one(statement, **parameters)
-        self._interruption.count()
-        return row
-
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        changed = self._transaction.run(statement, **parameters)
-        self._interruption.count()
-        return changed
 
 
 # -- What a case says ---------------------------------------------------------------------------

@@ -432,6 +432,7 @@ async def test_a_sound_store_has_no_problems_and_keeps_no_copy(tmp_path: Path) -
         ("find_contentless", "update event set content_beside = 77 where seq = 2"),
         ("find_unpinned", "update reservation set content = 77"),
         ("find_open_runs", f"drop index run_one_open; {SECOND_RUN}"),
+        ("find_torn", f"insert into blob values (:w, '{64 * 'a'}', 3, 'kept', 1, 1, 1)"),
     ],
 )
 async def test_what_must_hold_and_does_not_is_named(
@@ -442,16 +443,15 @@ async def test_what_must_hold_and_does_not_is_named(
         await at(world.store, IN_FLIGHT)
         assert await problems_of(world) == ()
         for each in harm.split("; "):
-            given = {"w": WORKFLOW} if ":w" in each else None
-            world.connection.execute(each, given)
+            world.connection.execute(each, {"w": WORKFLOW} if ":w" in each else None)
         begins = INVARIANTS[statement].partition("{}")[0]
         assert [each for each in await problems_of(world) if each.startswith(begins)]
 
 
 async def test_every_invariant_is_looked_at_and_broken(tmp_path: Path) -> None:
     """H5: none of them can be asleep."""
-    marks = test_what_must_hold_and_does_not_is_named.pytestmark  # type: ignore[attr-defined]
-    assert {row[0] for row in marks[0].args[1]} == set(INVARIANTS)
+    mark = test_what_must_hold_and_does_not_is_named.pytestmark[0]  # type: ignore[attr-defined]
+    assert {row[0] for row in mark.args[1]} == set(INVARIANTS)
 
 
 async def test_a_broken_reference_is_named(tmp_path: Path) -> None:

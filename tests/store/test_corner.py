@@ -355,6 +355,7 @@ def test_each_invariant_is_said_in_its_own_words() -> None:
         "find_causeless": "names an event that is not there",
         "find_contentless": "has no content",
         "find_unpinned": "what it was shown is gone",
+        "find_torn": "is not whole",
     }
     assert words.keys() == INVARIANTS.keys()
     assert [each for each, said in words.items() if said not in INVARIANTS[each]] == []

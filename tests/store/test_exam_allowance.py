@@ -289,7 +289,7 @@ async def _reseal_other(world: World) -> None:
 async def _see_resealed(world: World, answer: None) -> None:
     assert (await row_of(world)).seal == "new"
     assert [each.seal for each in await world.store.list_allowances()] == ["new"]
-    assert await world.store.get_secret("gmail", "token") == "under the new"
+    assert (await world.store.get_secret("gmail", "token")).sealed == "under the new"
 
 
 RESEAL = Case(

@@ -9,7 +9,7 @@ import pytest
 from duly.errors import Fenced, NotFound, Stale
 from duly.store.base import Fence
 from duly.store.claim import HostRow, HostSeen, Renewed
-from duly.store.record import Recorded
+from duly.store.record import Action, Recorded
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.scene import HOST, IN_FLIGHT, NOON, PROPOSED, UNKNOWN, WORKFLOW, arranged, at, on
 
@@ -208,6 +208,36 @@ RELEASE = Case(
 )
 
 
+async def _on_a_machine(world: World) -> None:
+    await arranged()(world)
+    world.connection.execute(f"update host set machine = 'attic' where id = '{HOST}'")
+
+
+async def _bind(world: World) -> None:
+    await world.store.bind(world.fence)
+
+
+async def _see_bound(world: World, answer: None) -> None:
+    found = world.connection.execute(f"select machine from workflow where id = '{WORKFLOW}'")
+    assert found.fetchall() == [("attic",)]
+
+
+async def _taken_over(world: World) -> None:
+    await world.store.leave(HOST)
+    await world.store.join("host_2", now=NOON, lease_ms=LEASE_MS)
+    await world.store.claim("host_2", WORKFLOW)
+
+
+BIND = Case(
+    "bind",
+    _on_a_machine,
+    _bind,
+    _see_bound,
+    Again.SAME,
+    refusals=(Refusal("a claim that is another host's", Fenced, broken=_taken_over),),
+)
+
+
 async def _list_hosts(world: World) -> tuple[HostSeen, ...]:
     return await world.store.list_hosts()
 
@@ -258,7 +288,8 @@ async def _see_renewed(world: World, answer: Renewed) -> None:
 
 
 async def _evict(world: World) -> bool:
-    return await world.store.evict("host_3", 0)
+    action = Action("action_1", "duly", "pause")
+    return await world.store.evict("host_3", 0, action=action, now=NOON)
 
 
 async def _see_evicted(world: World, answer: bool) -> None:
@@ -289,7 +320,7 @@ EVICT = Case(
 )
 
 
-CASES = (JOIN, LEAVE, CLAIM, RELEASE, TAKE_UP, LIST_HELD, LIST_HOSTS, RENEW, EVICT)
+CASES = (JOIN, LEAVE, CLAIM, BIND, RELEASE, TAKE_UP, LIST_HELD, LIST_HOSTS, RENEW, EVICT)
 
 
 @pytest.mark.parametrize("trial", exam(*CASES))

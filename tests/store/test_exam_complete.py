@@ -71,12 +71,15 @@ def test_every_verb_of_the_store_sat_every_question() -> None:
 
 
 BARRIERS = {
+    *("decline_version", "begin_proof", "keep_proof_handle", "end_proof"),
     *("deploy", "keep_version", "set_paused", "run_now", "remove", "grant", "revoke", "reconnect"),
     *(
         "set_secret",
+        "swap_secret",
         "join",
         "renew",
         "evict",
+        "bind",
         "release",
         "hold_subscribers",
         "leave",
@@ -88,10 +91,12 @@ BARRIERS = {
     ),
     "ask_repair",
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
-    *("record_late", "keep_late_answer"),
+    *("record_late", "keep_late_answer", "keep_handle"),
     *("approve_all", "amend", "send_allowed", "revoke_allowance", "reseal"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
-    *("keep_token", "drop_token"),
+    *("keep_pairing", "pair_account", "drop_pairing", "write_slip", "move_slip", "tell_day"),
+    *("keep_token", "drop_token", "keep_proposal", "drop_proposal"),
+    *("ask_model", "end_question"),
     *("drop_secret", "note_act", "note_restore", "resume_bus"),
 }
 

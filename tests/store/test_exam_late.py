@@ -1,4 +1,4 @@
-"""What came late or was first sits its exam: record_late, keep_late_answer, list_first_sends."""
+"""What came late, was first or is kept sits its exam: record_late, keep_handle and others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from duly.rules import lifecycle
 from duly.rules.late import LateAnswer, read_late
 from duly.rules.ledger import Stamp
 from duly.rules.schedule import moment
-from duly.rules.word import Act, Answer
+from duly.rules.seal import judge
+from duly.rules.word import Act, Answer, Verdict
 from duly.rules.word import MutationStatus as Row
+from duly.store.base import Durability
 from duly.store.record import JournalEvent, Recorded
 from tests.store.exam import Again, Case, ReadCase, Refusal, Trial, World, exam
 from tests.store.scene import IN_FLIGHT, INDETERMINATE, KEY, arranged, journal, on, reached
@@ -90,7 +92,38 @@ LIST_FIRST_SENDS = ReadCase(
 )
 
 
-@pytest.mark.parametrize("trial", exam(RECORD_LATE, KEEP_LATE, LIST_FIRST_SENDS))
+async def _keep_handle(world: World) -> None:
+    scene = on(world)
+    await scene.store.keep_handle(scene.fence, MUTATION, 1, '"draft-1"', now=2_000_000)
+
+
+async def _see_handle(world: World, answer: None) -> None:
+    row = await world.store.get_mutation(MUTATION)
+    key = await world.store.backend.transact(lambda tx: tx.seal_key, Durability.READ)
+    assert (row.handle, row.status) == ('"draft-1"', Row.IN_FLIGHT)
+    assert key is not None
+    assert judge(key, row.facts, row.seal) is None
+
+
+async def _keep_of_another_send(world: World) -> None:
+    scene = on(world)
+    await scene.store.keep_handle(scene.fence, MUTATION, 2, '"draft-1"', now=2_000_000)
+
+
+KEEP_HANDLE = Case(
+    "keep_handle",
+    arranged(IN_FLIGHT),
+    _keep_handle,
+    _see_handle,
+    Again.SAME,
+    refusals=(
+        Refusal("a row that is not in flight", Stale, broken=reached(Verdict.GIVEN_UP)),
+        Refusal("a send that is over", Stale, call=_keep_of_another_send),
+    ),
+)
+
+
+@pytest.mark.parametrize("trial", exam(RECORD_LATE, KEEP_LATE, LIST_FIRST_SENDS, KEEP_HANDLE))
 async def test_what_came_late_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """L1, L7: a late answer is kept once, on the disk; a key is as old as its first send."""
     await trial.sit(tmp_path)

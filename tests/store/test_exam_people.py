@@ -155,7 +155,11 @@ WORKFLOWS = (
         edge=_pages("list_grants", None, ({"workflow_id": OTHER}, ())),
     ),
     _read(
-        "get_secret", CONNECTOR, "token", sees=_see(None, "sealed"), missing=(CONNECTOR, "other")
+        "get_secret",
+        CONNECTOR,
+        "token",
+        sees=_see("sealed", "sealed"),
+        missing=(CONNECTOR, "other"),
     ),
     _read(
         "list_secrets",

@@ -160,6 +160,49 @@ KEEP = Case(
 )
 
 
+async def _arrange_proposed(world: World) -> None:
+    await arranged()(world)
+    await _keep(world)
+
+
+async def _decline(world: World, number: str = "1.1", workflow_id: str = WORKFLOW) -> bool:
+    return await world.store.decline_version(
+        workflow_id, number, action=Action("action_z", "me", "decline"), now=NOON + 10
+    )
+
+
+async def _decline_active(world: World) -> bool:
+    return await _decline(world, "1.0")
+
+
+async def _decline_nothing(world: World) -> bool:
+    return await _decline(world, "7.0")
+
+
+async def _decline_nowhere(world: World) -> bool:
+    return await _decline(world, workflow_id="workflow_9")
+
+
+async def _see_declined(world: World, answer: bool) -> None:
+    assert answer
+    assert (await world.store.get_version(WORKFLOW, "1.1")).activated_at is None
+    assert last_action(world) == ("me", "decline", WORKFLOW, "1.1")
+
+
+DECLINE = Case(
+    "decline_version",
+    _arrange_proposed,
+    _decline,
+    _see_declined,
+    Again.NOTHING,
+    refusals=(
+        Refusal("a version that was active", RequestRefused, call=_decline_active),
+        Refusal("a version that is not there", NotFound, call=_decline_nothing),
+        Refusal("a workflow that is not there", NotFound, call=_decline_nowhere),
+    ),
+)
+
+
 # -- set_paused, run_now, remove ------------------------------------------------------------------
 
 
@@ -370,7 +413,7 @@ async def _set_secret(world: World) -> None:
 
 
 async def _see_secret(world: World, answer: None) -> None:
-    assert await world.store.get_secret(CONNECTOR, "token") == "sealed"
+    assert (await world.store.get_secret(CONNECTOR, "token")).sealed == "sealed"
     assert last_action(world) == ("me", "secret", None, f"{CONNECTOR}.token")
     assert "sealed" not in str(world.dump()["action"])
 
@@ -389,12 +432,32 @@ SET_SECRET = Case(
 )
 
 
+async def _swap_secret(world: World) -> bool:
+    return await world.store.swap_secret(CONNECTOR, "token", "sealed", "sealed anew")
+
+
+async def _see_swapped(world: World, is_done: bool) -> None:
+    assert is_done
+    assert (await world.store.get_secret(CONNECTOR, "token")).sealed == "sealed anew"
+
+
+SWAP_SECRET = Case(
+    "swap_secret",
+    _set_secret,
+    _swap_secret,
+    _see_swapped,
+    Again.NOTHING,
+    never_refuses="a secret that another host has replaced is an answer, not a fault",
+)
+
+
 @pytest.mark.parametrize(
     "trial",
     exam(
         DEPLOY,
         REDEPLOY,
         KEEP,
+        DECLINE,
         PAUSE,
         RESUME,
         RUN_NOW,
@@ -403,6 +466,7 @@ SET_SECRET = Case(
         REVOKE,
         RECONNECT,
         SET_SECRET,
+        SWAP_SECRET,
     ),
 )
 async def test_the_verbs_of_workflows_pass_their_exam(trial: Trial, tmp_path: Path) -> None:

@@ -40,10 +40,11 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def test_only_a_refusal_on_its_merits_grows_the_generation(
     given: Answer, generation: int, world: World
 ) -> None:
-    """L7: the key changes with a Refused and with nothing else."""
+    """L7: the key changes with a Refused and with nothing else; the keys of other inputs stay."""
     scene = await at(world.store, IN_FLIGHT)
     await scene.go(given)
     assert await key_of(world.store) == idempotency_key("inputs", generation)
+    assert await key_of(world.store, "other inputs") == idempotency_key("other inputs", 0)
 
 
 async def test_what_a_person_answers_never_grows_the_generation(world: World) -> None:

@@ -14,7 +14,7 @@ from duly.store import queries
 from tests.store.memory import Memory
 
 EVENTS = 10_000
-FILES = ("queries", "bus", "views", "survey")
+FILES = ("queries", "bus", "views", "survey", "blob")
 STATEMENTS = [(file, name) for file in FILES for name in queries.load(file)]
 COMMENT = re.compile(r"^-- ([a-z][a-z0-9_]*)\n((?:--[^\n]*\n)+)", re.MULTILINE)
 REASONS = {name: words for file in FILES for name, words in COMMENT.findall(queries.read(file))}
@@ -97,6 +97,21 @@ def test_no_statement_reads_a_whole_table_without_saying_so(
     assert offences(plan(full, text), REASONS[name]) == []
 
 
+NAMED = re.compile(r"\(scan of (\w+)|\((\w+)\)\.")
+
+
+@pytest.mark.parametrize(("file", "name"), STATEMENTS, ids=[name for _, name in STATEMENTS])
+def test_an_index_that_a_comment_names_is_the_one_that_is_walked(
+    file: str, name: str, full: Memory
+) -> None:
+    """G13, S9: a walk along history, from its newest row on, has no scan in its plan."""
+    rows = full.connection.execute("select name from sqlite_schema where type = 'index'")
+    named = {found[1] or found[2] for found in NAMED.finditer(REASONS[name])}
+    lines = plan(full, queries.load(file)[name])
+    for (index,) in rows:
+        assert index not in named or any(index in line for line in lines), lines
+
+
 def test_a_scan_and_a_sort_are_found() -> None:
     """S9: what this file must catch, it catches, and a reason is heard."""
     memory = Memory()
@@ -143,3 +158,9 @@ def test_who_paused_is_found_without_reading_what_was_published_since(full: Memo
     """U1, S9: publishes are actions too, and there may be a million of them after a pause."""
     text = queries.load("survey")["survey_pausers"]
     assert any("action_of_pause" in line for line in plan(full, text)), plan(full, text)
+
+
+def test_events_are_reserved_by_their_numbers(full: Memory) -> None:
+    """S9: a run reserves a few events among a million that are pending, and walks only those."""
+    steps = plan(full, queries.load("queries")["reserve_events"])
+    assert any("(workflow_id=? AND seq=?)" in step for step in steps), steps

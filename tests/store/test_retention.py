@@ -29,7 +29,8 @@ from tests.store.attic import (
     tell_row,
     tidy,
 )
-from tests.store.exam import STATEMENTS_MAX, Interrupted, World, same
+from tests.store.exam import STATEMENTS_MAX, World, same
+from tests.store.interruption import Interrupted
 from tests.store.memory import Memory
 from tests.store.scene import (
     PATHS,

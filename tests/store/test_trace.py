@@ -41,7 +41,7 @@ def test_nobody_counts_further_than_the_bound(busy: Memory) -> None:
     assert seen.pending(FLOW, before=0) == (PendingRow("mail", more, 0),)
     assert seen.pending(FLOW, before=5000) == (PendingRow("mail", more, more),)
     assert seen.applied(FLOW, since=0) == (("a.b", more),)
-    assert seen.processed(FLOW, since=0) == (ProcessedRow("mail", more, more),)
+    assert seen.processed(FLOW, since=0) == (ProcessedRow("mail", 0, more, more),)
     busy.event(FLOW, 8000)
     busy.event(FLOW, 8001, status="consumed", finished_at=5000)
     seen = look(busy)

@@ -183,9 +183,8 @@ async def step(walker: Walker) -> None:
         return
 
 
-def check(memory: Memory) -> None:
+def check(ask: Callable[[str], Any]) -> None:
     """See that the store is sound, whatever was done to it."""
-    ask = memory.connection.execute
     open_runs = {run_id for (run_id,) in ask("select id from run where open = 1")}
     assert len(open_runs) <= 1
     for seq, run_id in ask("select seq, reserved_by from event where status = 'reserved'"):
@@ -239,14 +238,18 @@ async def come_to_rest(walker: Walker) -> None:
 
 async def walk(choose: Choose) -> None:
     memory = Memory()
-    store = Store(MemoryBackend(memory))
+    await walk_over(choose, Store(MemoryBackend(memory)), memory.connection.execute)
+
+
+async def walk_over(choose: Choose, store: Store, ask: Callable[[str], Any]) -> None:
+    """Walk over a store, wherever it is kept, and check its rows after each step."""
     scene = await deployed(store)
     walker = Walker(store, scene.fence, scene.now, choose=choose)
     for _ in range(STEPS_MAX):
         await step(walker)
-        check(memory)
+        check(ask)
     await come_to_rest(walker)
-    check(memory)
+    check(ask)
     stranded = [
         event.message_id
         for event in await store.list_events(WORKFLOW, limit=1000)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from duly.store import (
     approval,
+    blob,
     bus,
     delivery,
     event,
     ingress,
     lane,
     ledger,
+    model,
     people,
+    proof,
+    proposal,
     recording,
     repair,
     run,
     seal,
+    slip,
     subscription,
     token,
     turn,
@@ -47,6 +52,7 @@ class Store:
     # Workflows
     deploy = barrier(workflow.deploy)
     keep_version = barrier(workflow.keep_version)
+    decline_version = barrier(workflow.decline_version)
     set_paused = barrier(workflow.set_paused)
     run_now = barrier(workflow.run_now)
     remove = barrier(workflow.remove)
@@ -54,9 +60,23 @@ class Store:
     revoke = barrier(workflow.revoke)
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)
+    swap_secret = barrier(workflow.swap_secret)
     drop_secret = barrier(keeping.drop_secret)
+    begin_proof = barrier(proof.begin_proof)
+    keep_proof_handle = barrier(proof.keep_proof_handle)
+    end_proof = barrier(proof.end_proof)
     keep_token = barrier(token.keep_token)
     drop_token = barrier(token.drop_token)
+    keep_proposal = barrier(proposal.keep_proposal)
+    drop_proposal = barrier(proposal.drop_proposal)
+
+    # Channels
+    keep_pairing = barrier(slip.keep_pairing)
+    pair_account = barrier(slip.pair_account)
+    drop_pairing = barrier(slip.drop_pairing)
+    write_slip = barrier(slip.write_slip)
+    move_slip = barrier(slip.move_slip)
+    tell_day = barrier(slip.tell_day)
 
     # Hosts
     join = barrier(claims.join)
@@ -64,6 +84,7 @@ class Store:
     evict = barrier(claims.evict)
     leave = barrier(claims.leave)
     claim = barrier(claims.claim)
+    bind = barrier(claims.bind)
     release = barrier(claims.release)
     take_up = rider(claims.take_up)
     list_hosts = read(claims.list_hosts)
@@ -97,6 +118,7 @@ class Store:
     record = rider(ledger.record)
     record_late = barrier(ledger.record_late)
     keep_late_answer = barrier(ledger.keep_late_answer)
+    keep_handle = barrier(ledger.keep_handle)
     count_attempt = rider(ledger.count_attempt)
     settle = barrier(ledger.settle)
     approve = barrier(approval.approve)
@@ -114,6 +136,24 @@ class Store:
     reseal_ended = in_turns(seal.reseal_ended)
     list_first_sends = read(ledger.list_first_sends)
     count_sent = read(ledger.count_sent)
+
+    # Blobs
+    begin_blob = in_turns(blob.begin_blob)
+    keep_blob_part = in_turns(blob.keep_blob_part)
+    finish_blob = rider(blob.finish_blob)
+    use_blob = rider(blob.use_blob)
+    find_blob = read(blob.find_blob)
+    get_blob_part = read(blob.get_blob_part)
+    oldest_blob = read(blob.oldest_blob)
+    old_blobs = read(blob.old_blobs)
+    leave_blob = in_turns(blob.leave_blob)
+    drop_blob_parts = in_turns(blob.drop_blob_parts)
+
+    # Language models
+    ask_model = barrier(model.ask_model)
+    end_question = barrier(model.end_question)
+    find_answer = read(model.find_answer)
+    has_asked_model = read(model.has_asked_model)
 
     # The bus
     emit = barrier(bus.emit)
@@ -176,4 +216,5 @@ class Store:
     list_actions = read(people.list_actions)
     list_grants = read(people.list_grants)
     get_secret = read(people.get_secret)
+    find_proof = read(proof.find_proof)
     list_secrets = read(people.list_secrets)

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from duly.env import Boot
 from duly.errors import NotFound, RequestRefused, Stale, see
 from duly.rules.allowance import find_end
 from duly.rules.lifecycle import Change, Run, act
+from duly.rules.permission import proposal_hash
 from duly.rules.seal import AllowanceFacts
+from duly.rules.value import Json, decode
 from duly.rules.word import Act
 from duly.store import ledger, statements
 from duly.store.base import Fence, Transaction
 from duly.store.people import SecretRow, page
-from duly.store.record import Action, AllowanceRow, Call, JournalEvent, Key, MutationRow
+from duly.store.record import Action, AllowanceRow, Call, JournalEvent, Key, MutationRow, RunRow
 
 LAST = "\U0010ffff"  # behind every id
 
@@ -62,7 +65,7 @@ def approve(
     that dies in between leaves a call that is known not to have left.
     """
     mutation, run = ledger.read_held(tx, mutation_id)
-    _check_seen(mutation, seen)
+    _check_seen(mutation, run, seen)
     is_paused = statements.look(tx, run.workflow_id).paused
     change = act(run.state, Act.APPROVE, is_paused=is_paused)
     statements.change_run(
@@ -103,7 +106,7 @@ def amend(
 ) -> None:
     """Put a person's own arguments in place of a proposed call's, under another hash (A3)."""
     mutation, run = ledger.read_held(tx, mutation_id)
-    _check_seen(mutation, seen)
+    _check_seen(mutation, run, seen)
     act(run.state, Act.AMEND)
     amended = tx.run(
         "amend_mutation",
@@ -124,12 +127,18 @@ def reject(
     mutation_id: str,
     *,
     reason: str | None = None,
+    seen: str | None = None,
     action: Action,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
-    """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4)."""
+    """Decline a proposed call: nothing is sent, `next` is told it was skipped (A4).
+
+    With `seen` only the call whose hash was shown is declined.
+    """
     mutation, run = ledger.read_held(tx, mutation_id)
+    if seen is not None:
+        _check_seen(mutation, run, seen)
     change = act(run.state, Act.REJECT)
     ledger.settle_run(tx, run.workflow_id, run.id, run.state, change.run, None, None, now)
     statements.move_row(tx, run.id, run.state, change.run, now, by=action.by, said=reason)
@@ -151,6 +160,7 @@ def send_allowed(
     *,
     now: int,
     boot: Boot = ledger.NO_BOOT,
+    basis: str | None = None,
 ) -> Key | None:
     """Write a call that is about to be sent under an allowance; nothing, if that has ended."""
     standing = ledger.check_sending(tx, fence)
@@ -161,7 +171,7 @@ def send_allowed(
         return None
     if find_end(allowance.value, run.version, now) is not None:
         return None
-    return ledger.send(tx, fence, run_id, old, new, call, now=now, boot=boot)
+    return ledger.send(tx, fence, run_id, old, new, call, now=now, boot=boot, basis=basis)
 
 
 def find_allowances(
@@ -262,16 +272,26 @@ def reseal(
     statements.note(tx, action, now, workflow_id=None, target=None)
 
 
-def _check_seen(mutation: MutationRow, seen: str) -> None:
-    if mutation.hash != seen:
-        raise RequestRefused(
-            code="not_as_shown", subject=mutation.id, next=see("mutation", id=mutation.id)
-        )
+def _check_seen(mutation: MutationRow, run: RunRow, seen: str) -> None:
+    """Refuse a hash that is not the row's; say whether it is the script's own call (G11)."""
+    if mutation.hash == seen:
+        return
+    proposed = mutation.args_proposed
+    is_proposed = proposed is not None and seen == proposal_hash(
+        mutation.tool, cast("dict[str, Json]", decode(proposed)), decode(run.prepared or "null")
+    )
+    facts = {"seen": "proposed" if is_proposed else "other"}
+    raise RequestRefused(
+        code="not_as_shown",
+        subject=mutation.id,
+        facts=facts,
+        next=see("mutation", id=mutation.id),
+    )
 
 
 def _give(tx: Transaction, given: Given) -> None:
     facts = given.facts
-    tx.run(
+    tx.write(
         "insert_allowance",
         id=facts.id,
         workflow_id=facts.workflow_id,

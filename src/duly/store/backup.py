@@ -45,6 +45,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "find_causeless": "the cause {} names an event that is not there",
     "find_contentless": "event {} has no content",
     "find_unpinned": "run {} is open, and what it was shown is gone",
+    "find_torn": "blob {} is not whole",
 }
 
 # One copy of a store at a time: a second one waits for the first.

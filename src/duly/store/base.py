@@ -13,10 +13,12 @@ A verb is written once, as a plain function over a `Transaction` of named statem
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from duly.errors import Stale
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,9 +49,24 @@ class Transaction(Protocol):
     def run(self, statement: str, /, **parameters: Any) -> int:
         """Run a statement that returns no rows; return how many rows it changed."""
 
+    def write(self, statement: str, /, **parameters: Any) -> None:
+        """Run a statement of which nothing is asked; it may be sent with the next ones."""
+
+    def change(
+        self, statement: str, what: str, rows: int | None = None, /, **parameters: Any
+    ) -> None:
+        """Run a write that must change so many rows, or some: else `what` changed meanwhile (R8).
+
+        It may be sent with the next ones. It is refused before anything of them counts.
+        """
+
     @property
     def clock_ms(self) -> int:
         """What the database's own clock shows: leases are counted by it (H2)."""
+
+    @property
+    def timeline(self) -> int | None:
+        """Which history a server tells: a promotion begins another; None in a file (H10)."""
 
     @property
     def seal_key(self) -> bytes | None:
@@ -87,6 +104,11 @@ class Fence:
 
     workflow_id: str
     epoch: int = -1  # of a reader that has claimed nothing: no write is let through with it
+
+
+def stale(what: str) -> Stale:
+    """Refuse: it is no longer in the state that the decision was made on (R8)."""
+    return Stale(code="changed_meanwhile", subject=what)
 
 
 class StoreVerb(Generic[P, R]):
@@ -144,10 +166,16 @@ def read(body: Callable[Concatenate[Transaction, P], R]) -> StoreVerb[P, R]:
     return StoreVerb(body, Durability.READ)
 
 
-def tell_watchers(watchers: Iterable[Callable[[], None]]) -> None:
-    """Call the watchers of a store; an error of one is logged, for the write is done."""
-    for told in tuple(watchers):
-        try:
-            told()
-        except Exception as error:
-            log.error("a watcher of the store raised: %r", error, exc_info=error)
+class Watchers(set[Callable[[], None]]):
+    """Who is told after every write of a store, and how many writes there were."""
+
+    writes = 0
+
+    def tell(self) -> None:
+        """Call each; an error of one is logged, for the write is done."""
+        self.writes += 1
+        for told in tuple(self):
+            try:
+                told()
+            except Exception as error:
+                log.error("a watcher of the store raised: %r", error, exc_info=error)

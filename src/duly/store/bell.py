@@ -165,4 +165,5 @@ class Bell:
             self._heard.set()
             return
         for what in told:
-            self.rung(what)
+            if what != sender:  # how a host tries whether it hears
+                self.rung(what)

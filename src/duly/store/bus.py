@@ -109,10 +109,13 @@ class DeferredRow:
 # -- Events now and later (B1, B2) --------------------------------------------------------------
 
 
-def emit(tx: Transaction, event: JournalEvent, *, now: int) -> int:
-    """Put an event on the bus; return its id (B1)."""
+def emit(tx: Transaction, event: JournalEvent, *, now: int, action: Action | None = None) -> int:
+    """Put an event on the bus; return its id (B1). Who sent it is written with it (A6)."""
     check_topic(event.topic)
-    return statements.emit(tx, event, now)
+    number = statements.emit(tx, event, now)
+    if action is not None:
+        statements.note(tx, action, now, workflow_id=None, target=f"bus:{number}")
+    return number
 
 
 def defer(
@@ -123,10 +126,11 @@ def defer(
     now: int,
     boot: Boot | None = None,
     scheduled_max: int = DEFERRED_MAX,
+    action: Action | None = None,
 ) -> int:
     """Keep an event until its time; return the id it can be cancelled by (B2).
 
-    Without a boot clock the wall clock is the one that counts.
+    Without a boot clock the wall clock is the one that counts. Who sent it is written with it (A6).
     """
     check_topic(event.topic)
     (scheduled,) = tx.all("count_deferred_of", source=event.source, limit=scheduled_max)[0]
@@ -139,7 +143,7 @@ def defer(
         )
     boot = boot or Boot("", now)
     (number,) = statements.must(tx.one("take_bus_number", name="deferred"), "The bus's counter")
-    tx.run(
+    tx.write(
         "insert_deferred_event",
         id=number,
         topic=event.topic,
@@ -154,6 +158,8 @@ def defer(
         boot=boot.id,
         due_ms=boot.ms + max(0, delay_ms),
     )
+    if action is not None:
+        statements.note(tx, action, now, workflow_id=None, target=str(number))
     return int(number)
 
 
@@ -213,7 +219,7 @@ def adopt_deferred(tx: Transaction, boot: Boot, *, now: int, limit: int) -> int:
     rows = tx.all("deferred_of_another_boot", boot=boot.id, limit=limit)
     for deferred_id, fire_at, created_at in rows:
         due_ms = boot.ms + remaining_ms(created_at, fire_at, now)
-        tx.run("adopt_deferred_event", id=deferred_id, boot=boot.id, due_ms=due_ms)
+        tx.write("adopt_deferred_event", id=deferred_id, boot=boot.id, due_ms=due_ms)
     return len(rows)
 
 
@@ -229,9 +235,9 @@ def hold(tx: Transaction, since: int, *, now: int) -> None:
     """
     for name in ("journal", "deferred"):
         least = now * NUMBERS_PER_MS
-        tx.run("skip_bus_numbers", name=name, least=least, step=RESTORED_STEP)
+        tx.write("skip_bus_numbers", name=name, least=least, step=RESTORED_STEP)
     if held_since(tx) is None and tx.one("find_untold") is not None:
-        tx.run("put_upkeep", name=HELD, at=since)
+        tx.write("put_upkeep", name=HELD, at=since)
 
 
 def held_since(tx: Transaction) -> int | None:
@@ -269,7 +275,7 @@ def put_state(
             subject=key,
             facts={"limit": limits.state_bytes, "unit": "bytes"},
         )
-    tx.run("put_extension_state", extension=extension, key=key, value=value, now=now)
+    tx.write("put_extension_state", extension=extension, key=key, value=value, now=now)
 
 
 def get_state(tx: Transaction, extension: str, key: str) -> str | None:

@@ -6,21 +6,22 @@ Law 2  A workflow is free if the host that claimed it last is not here any more.
        `join` until it leaves or is evicted.
 Law 3  The host that has the file's lock is the only one: when it joins, the others are gone (H6).
 Law 4  A host of a fleet that was evicted writes nothing more, an act of a person included: each of
-       its writes begins by reading that the host is here (`HostBackend`).
+       its writes begins by moving a counter that went with its row (`slot.py`).
+Law 5  After a promotion, what a gone host held is paused, unless that host has compared what it was
+       told on the new timeline (H10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from duly.errors import Fenced, Stale
+from duly.rules.blind import BlindCause
 from duly.rules.lifecycle import Run
 from duly.store import statements
-from duly.store.base import Backend, Durability, Fence, Transaction
-
-R = TypeVar("R")
+from duly.store.base import Fence, Transaction
+from duly.store.record import Action
+from duly.store.upkeep import TIMELINE, note_restore
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Renewed:
 
     others: tuple[HostRow, ...]
     workflows: int
+    bound: int = 0  # and how many more only hosts on its machine can run
+    clock_ms: int = 0  # what the database's clock showed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,14 @@ def join(
     now: int,
     lease_ms: int | None = None,
     name: str | None = None,
+    machine: str | None = None,
 ) -> None:
     """Write that a host is here; one without a lease has the file's lock, and is alone (H6)."""
     if lease_ms is None:
-        tx.run("leave_all")
+        tx.write("leave_all")
     lease_until = None if lease_ms is None else tx.clock_ms + lease_ms
-    tx.run("join_host", id=host_id, name=name, lease_until=lease_until, now=now)
+    named = {"id": host_id, "name": name, "machine": machine, "timeline": tx.timeline}
+    tx.write("join_host", **named, lease_until=lease_until, now=now)
 
 
 def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False) -> Renewed:
@@ -75,20 +80,47 @@ def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False)
     if not tx.run("renew_host", id=host_id, **renewed):
         raise Fenced(code="lapsed", subject=host_id)
     others = tx.all("list_other_hosts", id=host_id)
-    ((workflows,),) = tx.all("count_workflows")
+    ((workflows, bound),) = tx.all("count_workflows", id=host_id)
     rows = (HostRow(other, until, until <= clock, bool(on)) for other, until, on in others)
-    return Renewed(tuple(rows), workflows)
+    return Renewed(tuple(rows), workflows, bound, clock)
 
 
-def evict(tx: Transaction, host_id: str, lease_until: int) -> bool:
-    """Write that a host is gone, if its lease is still the one that is over (H2)."""
-    return tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms) > 0
+def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, now: int) -> bool:
+    """Write that a host is gone, if its lease is still the one that is over (H2).
+
+    What it held is paused if a standby was promoted and the host has not compared since (law 5).
+    """
+    found = tx.one("find_host", id=host_id)
+    if not tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms):
+        return False
+    assert found is not None, host_id
+    if found[1] not in (None, tx.timeline):  # none: it came before hosts wrote one (schema 5)
+
+        def is_spared(workflow_id: str) -> bool:
+            return tx.one("has_claimed", id=workflow_id, host=host_id) is None
+
+        note_restore(tx, action=action, now=now, cause=BlindCause.PROMOTION, is_spared=is_spared)
+    return True
 
 
-def check_here(tx: Transaction, host_id: str) -> None:
-    """Refuse a write of a host that was evicted (H2)."""
-    if tx.one("find_host", id=host_id) is None:
-        raise Fenced(code="lapsed", subject=host_id)
+def note_promotion(tx: Transaction, *, action: Action, now: int) -> int | None:
+    """Pause what no host holds if a standby was promoted since the last look (H10).
+
+    What a host was told that is gone, no host can compare. A host that is still here compares what
+    it was told, or is evicted. Return since when the store may be blind; None if nothing happened.
+    """
+    known, found = tx.one("get_timeline"), tx.timeline
+    if found is None or known == (found,):
+        return None
+    tx.write("put_upkeep", name=TIMELINE, at=found)
+    if known is None:
+        return None
+
+    def is_spared(workflow_id: str) -> bool:
+        return tx.one("find_holder", id=workflow_id) is not None
+
+    cause = BlindCause.PROMOTION
+    return note_restore(tx, action=action, now=now, cause=cause, is_spared=is_spared)
 
 
 def check_lease(tx: Transaction, host_id: str) -> None:
@@ -100,7 +132,7 @@ def check_lease(tx: Transaction, host_id: str) -> None:
 
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
-    tx.run("leave_host", id=host_id)
+    tx.write("leave_host", id=host_id)
 
 
 def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
@@ -115,6 +147,12 @@ def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
         statements.look(tx, workflow_id)
         raise Stale(code="leased", subject=workflow_id)
     return Fence(workflow_id, claimed[0])
+
+
+def bind(tx: Transaction, fence: Fence) -> None:
+    """Bind a workflow to the machine of its holder, whose files it is about to use (H7)."""
+    statements.check(tx, fence)
+    tx.write("bind_workflow", id=fence.workflow_id)
 
 
 def release(tx: Transaction, host_id: str, fence: Fence) -> bool:
@@ -136,45 +174,9 @@ def take_up(tx: Transaction, fence: Fence, run_id: str, old: Run) -> None:
     """Write that the holder goes on with a run: if it dies now, the run has crashed (R7)."""
     statements.check(tx, fence)
     statements.check_run(tx, fence, run_id, old)
-    tx.run("take_up_run", id=run_id, epoch=fence.epoch)
+    tx.write("take_up_run", id=run_id, epoch=fence.epoch)
 
 
 def list_held_runs(tx: Transaction, host_id: str) -> tuple[str, ...]:
     """List the runs a host has taken up under its claims and that are not stopped."""
     return tuple(run_id for (run_id,) in tx.all("list_held_runs", host=host_id))
-
-
-class HostBackend:
-    """The database as one host of a fleet writes to it: only as long as that host is here (H2).
-
-    The lease itself is joined, renewed and left through the plain backend.
-    """
-
-    def __init__(self, backend: Backend, find_host: Callable[[], str]) -> None:
-        self._backend = backend
-        self._find_host = find_host
-
-    async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
-        """Run a transaction; a write is refused if its host was evicted."""
-        if durability is Durability.READ:
-            return await self._backend.transact(body, durability)
-        host_id = self._find_host()
-
-        def checked(tx: Transaction) -> R:
-            check_here(tx, host_id)
-            return body(tx)
-
-        checked.__name__ = body.__name__  # a backend that runs it can say what it is
-        return await self._backend.transact(checked, durability)
-
-    async def ask(self, body: Callable[[Transaction], R]) -> R:
-        """Run a long read."""
-        return await self._backend.ask(body)
-
-    async def sync(self) -> None:
-        """Return when everything committed so far is durable."""
-        await self._backend.sync()
-
-    async def close(self) -> None:
-        """Give the database back."""
-        await self._backend.close()

@@ -357,7 +357,7 @@ def _open(
     now: int,
     begun: Delivery | None = None,
 ) -> None:
-    tx.run(
+    tx.write(
         "insert_delivery",
         event_id=event.id,
         subscriber_id=lane.subscriber_id,
@@ -450,8 +450,9 @@ def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
 
 def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
     """Write what became of a delivery, if it is still what was decided on (B4)."""
-    moved = tx.run(
+    tx.change(
         "move_delivery",
+        _name(old),
         event_id=old.event_id,
         subscriber_id=old.subscriber_id,
         old_status=old.status,
@@ -463,7 +464,6 @@ def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
         suspect=int(new.is_suspect),
         now=now,
     )
-    statements.must_change(moved, _name(old))
 
 
 def _name(delivery: Delivery) -> str:

@@ -15,6 +15,9 @@ from duly.store.queries import PARAMETER, Statement
 
 _INTEGER_COLUMN = re.compile(r"(?m)^(  [a-z_]+\s+)integer\b")  # SQLite's has 64 bits
 _TEXT_COLUMN = re.compile(r"(?m)^(  [a-z_]+\s+)text\b")
+_BYTES_COLUMN = re.compile(r"(?m)^(  [a-z_]+\s+)blob\b")
+_NEW_INTEGER = re.compile(r"(?m)(\badd column [a-z_]+ )integer\b")
+_NEW_TEXT = re.compile(r"(?m)(\badd column [a-z_]+ )text\b")
 _LATE = " references allowance (id)"
 _SECONDS = re.compile(r"(\(?)([a-z_.]+) / 1000\.0")
 
@@ -32,9 +35,16 @@ def _numbered(name: str, text: str) -> Statement:
     return Statement(name, numbered, known.parameters, known.bind)
 
 
+def postgres_step(text: str) -> str:
+    """Return a migration with the types of PostgreSQL."""
+    wide = _INTEGER_COLUMN.sub(r"\1bigint", _BYTES_COLUMN.sub(r"\1bytea", text))
+    collated = _TEXT_COLUMN.sub(r'\1text collate "C"', wide)
+    return _NEW_TEXT.sub(r'\1text collate "C"', _NEW_INTEGER.sub(r"\1bigint", collated))
+
+
 def postgres_schema(text: str) -> str:
     """Return the schema with text collated by bytes, and times of the views as SQLite has them."""
-    wide = _INTEGER_COLUMN.sub(r"\1bigint", text)
+    wide = _INTEGER_COLUMN.sub(r"\1bigint", _BYTES_COLUMN.sub(r"\1bytea", text))
     collated = _TEXT_COLUMN.sub(r'\1text collate "C"', wide)
     # In an index an expression needs parentheses of its own.
     timed = _SECONDS.sub(r"\1(\2 / 1000.0::double precision)", collated)

@@ -84,9 +84,19 @@ class Due:
     suspects: tuple[str, ...] = ()  # workflows with a producer that a later clock planned (S2)
 
 
-def due(tx: Transaction, now: int, *, wake_max_ms: int = DAY_MS) -> Due:
-    """Find what is due, in every workflow and on the bus."""
-    here = {"now": now, "limit": DUE_LIMIT_MAX}
+def due(
+    tx: Transaction,
+    now: int,
+    *,
+    wake_max_ms: int = DAY_MS,
+    host: str | None = None,
+    has_room: bool = True,
+) -> Due:
+    """Find what is due, in every workflow and on the bus.
+
+    A host of a fleet is told of what it holds, and, if it has room, of what it could claim (H7).
+    """
+    here = {"now": now, "limit": DUE_LIMIT_MAX, "host": host, "has_room": int(has_room)}
     consumer_times = {**here, "held_until": now + EMPTY_PUBLISH_PAUSE_MS}
     wake_times = {**consumer_times, "wake_horizon": now + wake_max_ms + WAKE_SLACK_MS}
     waiting_times = {**here, "horizon": now + WAIT_MAX_MS}
@@ -167,6 +177,12 @@ def bus_outlook(
         leaving=leaving,
         is_isolated=found.is_isolated,
     )
+
+
+def settle_bus(tx: Transaction) -> int:
+    """Return the newest event; when this has returned, every event up to it is on the disk (B4)."""
+    newest_id: int | None = tx.all("newest_event")[0][0]
+    return newest_id or 0
 
 
 def outlook(tx: Transaction, workflow_id: str, epoch: int | None = None) -> Outlook:

@@ -84,13 +84,13 @@ def skip_event(
     if status is EventStatus.RESERVED:
         abandoned = found[6]
         run = statements.read_run(tx, abandoned)
-        tx.run("drop_content_beside", workflow_id=workflow_id, seq=seq)
+        tx.write("drop_content_beside", workflow_id=workflow_id, seq=seq)
         if found[3] is not None:  # it was never shown to a run
-            tx.run("drop_payload", workflow_id=workflow_id, content=found[3])
+            tx.write("drop_payload", workflow_id=workflow_id, content=found[3])
         end_run(tx, run, act(run.state, Act.SKIP_EVENT), now)
         status = EventStatus.PENDING
     skipped = move(status, EventMove.SKIP)
-    tx.run("skip_event", workflow_id=workflow_id, seq=seq, status=skipped, now=now)
+    tx.write("skip_event", workflow_id=workflow_id, seq=seq, status=skipped, now=now)
     statements.touch(tx, workflow_id, (topic,), statements.take(tx, workflow_id))
     statements.note(tx, action, now, workflow_id=workflow_id, target=f"{topic}/{message_id}")
     retried = None if abandoned else _retry_failed(tx, workflow_id, topic, successor_id, now)

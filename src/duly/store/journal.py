@@ -21,7 +21,6 @@ from duly.rules.delivery import (
     list_failures,
 )
 from duly.rules.value import decode
-from duly.store import statements
 from duly.store.base import Row, Transaction
 from duly.store.bus import JournalRow, delivery_of, read_retry
 from duly.words.delivery import say_failures, say_loop
@@ -131,8 +130,9 @@ def move_event(
         return
     assert status is old or status in JOURNAL[old], (event, status)
     is_closed = status in (JournalStatus.DONE, JournalStatus.FAILED)
-    moved = tx.run(
+    tx.change(
         "move_journal_event",
+        f"Event {event.id}",
         id=event.id,
         old_status=old,
         status=status,
@@ -140,4 +140,3 @@ def move_event(
         error=error,
         processed_at=(event.processed_at or now) if is_closed else None,
     )
-    statements.must_change(moved, f"Event {event.id}")

@@ -7,6 +7,8 @@ decided, together with the run that holds it, and its call is never changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from duly.env import Boot
@@ -18,7 +20,7 @@ from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
 from duly.rules.schedule import DAY_MS
-from duly.rules.seal import make_seal
+from duly.rules.seal import judge, make_seal
 from duly.rules.word import Act, Known, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
@@ -66,7 +68,7 @@ def propose(
     """Write a call that waits for a person, with what its run called and logged so far (A3, R1)."""
     statements.check(tx, fence)
     open_row(tx, fence, run_id, old, new, call, now=now, sent_at=None)
-    tx.run("keep_notes", id=run_id, calls=calls, logs=logs)
+    tx.write("keep_notes", id=run_id, calls=calls, logs=logs)
     statements.announce(tx, announce, now, run_id=run_id)
 
 
@@ -80,10 +82,15 @@ def send(
     *,
     now: int,
     boot: Boot = NO_BOOT,
+    basis: str | None = None,
 ) -> Key:
-    """Write the call that is about to be sent (L2); return its key (L7)."""
+    """Write the call that is about to be sent (L2); return its key (L7).
+
+    `basis` is a digest of the account that it is sent with.
+    """
     check_sending(tx, fence)
-    return open_row(tx, fence, run_id, old, new, call, now=now, sent_at=now, boot=boot)
+    opened = partial(open_row, tx, fence, run_id, old, new, call)
+    return opened(now=now, sent_at=now, boot=boot, basis=basis)
 
 
 def send_again(
@@ -95,16 +102,27 @@ def send_again(
     *,
     now: int,
     boot: Boot = NO_BOOT,
+    basis: str | None = None,
 ) -> MutationRow:
-    """Write that the recorded call is about to be sent once more: same row, same key (F4, L7)."""
+    """Write that the recorded call is about to be sent once more: same row, same key (F4, L7).
+
+    While an earlier send of it is unknown, `basis` stays what that one was sent with.
+    """
     check_sending(tx, fence)
     is_resend = old.status is Status.PAUSED_RECONCILIATION
     statements.move_run(tx, fence, run_id, old, new, now)
-    return _send_row(tx, run_id, old, now, boot, is_resend=is_resend)
+    return _send_row(tx, run_id, old, now, boot, basis, is_resend=is_resend)
 
 
 def send_approved(
-    tx: Transaction, fence: Fence, run_id: str, old: Run, *, now: int, boot: Boot = NO_BOOT
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    old: Run,
+    *,
+    now: int,
+    boot: Boot = NO_BOOT,
+    basis: str | None = None,
 ) -> MutationRow:
     """Write that an approved call is about to be sent; until here no host began it (A4, L2)."""
     check_sending(tx, fence)
@@ -119,7 +137,7 @@ def send_approved(
             subject=f"mutation {mutation.id}",
             facts={"status": mutation.status},
         )
-    return _send_row(tx, run_id, old, now, boot, is_resend=False)
+    return _send_row(tx, run_id, old, now, boot, basis, is_resend=False)
 
 
 def record(
@@ -162,8 +180,9 @@ def count_attempt(
     `outage` is what is kept of questions that could not be asked, `announce` tells a person (L5).
     """
     statements.check(tx, fence)
-    counted = tx.run(
+    tx.change(
         "count_ask",
+        f"Mutation {mutation_id}",
         id=mutation_id,
         workflow_id=fence.workflow_id,
         old_asks=asks,
@@ -174,7 +193,6 @@ def count_attempt(
         now=now,
         **_outage_columns(outage),
     )
-    statements.must_change(counted, f"Mutation {mutation_id}")
     if announce:
         statements.announce(tx, announce, now, run_id=read_mutation(tx, mutation_id).held_by)
 
@@ -199,7 +217,7 @@ def settle(
     settle_run(tx, run.workflow_id, run.id, run.state, change.run, result, stop, now)
     _settle_row(tx, run.id, run.state, change.run, recorded, now)
     if answer is Act.TRY_AGAIN:
-        tx.run("reset_asks", id=mutation_id)
+        tx.write("reset_asks", id=mutation_id)
     statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
     statements.announce(tx, announce, now, run_id=run.id)
     return change
@@ -238,6 +256,32 @@ def keep_late_answer(tx: Transaction, mutation_id: str, late: LateAnswer) -> Non
         seal_late(tx, row, text)
     kept = tx.one("keep_late_answer", id=mutation_id, old=row.late, late=text)
     statements.must(kept, f"Mutation {mutation_id}")
+
+
+def keep_handle(
+    tx: Transaction, fence: Fence, mutation_id: str, attempt: int, handle: str, *, now: int
+) -> None:
+    """Write what the first step of a call made, before its second step is sent (L14).
+
+    Only the send that is out may do so, and only on the host that holds the workflow. The row is
+    sealed again with the handle, if it was whole before (L11).
+    """
+    statements.check(tx, fence)
+    row, key = read_mutation(tx, mutation_id), tx.seal_key
+    assert key is not None, mutation_id
+    if judge(key, row.facts, row.seal) is not None:
+        raise Stale(code="changed_meanwhile", subject=mutation_id)
+    tx.change(
+        "keep_handle",
+        f"Mutation {mutation_id}",
+        id=mutation_id,
+        workflow_id=fence.workflow_id,
+        attempt=attempt,
+        old_handle=row.handle,
+        handle=handle,
+        seal=make_seal(key, replace(row.facts, handle=handle)),
+        now=now,
+    )
 
 
 def list_first_sends(tx: Transaction, key: str) -> tuple[Stamp, ...]:
@@ -286,6 +330,7 @@ def open_row(
     now: int,
     sent_at: int | None,
     boot: Boot = NO_BOOT,
+    basis: str | None = None,
 ) -> Key:
     """Write the row of a call, with its key and seal, and its run; return the key (L7, L11)."""
     assert old.row is None, old
@@ -294,8 +339,9 @@ def open_row(
     seal_key = tx.seal_key
     assert seal_key is not None, call.id  # the engine makes it, if there is none yet
     statements.move_run(tx, fence, run_id, old, new, now)
-    inserted = tx.run(
+    tx.change(
         "insert_mutation",
+        f"Run {run_id}, which has its mutation already,",
         id=call.id,
         workflow_id=fence.workflow_id,
         run_id=run_id,
@@ -317,9 +363,9 @@ def open_row(
         approved_by=call.approved_by,
         allowance_id=call.allowance_id,
         seal=make_seal(seal_key, call.facts(fence.workflow_id, key.text)),
+        basis=basis,
         now=now,
     )
-    statements.must_change(inserted, f"Run {run_id}, which has its mutation already,")
     if call.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
     return key
@@ -334,7 +380,14 @@ def find_key(tx: Transaction, inputs: str, now: int) -> Key:
 
 
 def _send_row(
-    tx: Transaction, run_id: str, old: Run, now: int, boot: Boot, *, is_resend: bool
+    tx: Transaction,
+    run_id: str,
+    old: Run,
+    now: int,
+    boot: Boot,
+    basis: str | None,
+    *,
+    is_resend: bool,
 ) -> MutationRow:
     sent = tx.one(
         "send_mutation",
@@ -343,6 +396,7 @@ def _send_row(
         is_resend=int(is_resend),
         boot=boot.id,
         boot_ms=boot.ms,
+        basis=basis,
         now=now,
     )
     (mutation_id,) = statements.must(sent, f"The mutation of run {run_id}")
@@ -388,8 +442,9 @@ def _settle_row(
     tx: Transaction, run_id: str, old: Run, new: Run, recorded: Recorded, now: int
 ) -> None:
     known = recorded.known
-    settled = tx.run(
+    tx.change(
         "settle_mutation",
+        f"The mutation of run {run_id}",
         held_by=run_id,
         old_status=old.row,
         attempt=recorded.attempt,
@@ -405,7 +460,6 @@ def _settle_row(
         now=now,
         **_outage_columns(recorded.outage),
     )
-    statements.must_change(settled, f"The mutation of run {run_id}")
     if new.row in FINAL:
         seal_end(tx, run_id)
 

@@ -16,7 +16,7 @@ import apsw
 from duly.errors import IllegalTransition, StoreError, StoreNewer
 from duly.store import queries
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
@@ -25,6 +25,7 @@ MIGRATIONS: Mapping[int, str] = {
     2: queries.read("from_2"),
     3: queries.read("from_3"),
     4: queries.read("from_4"),
+    5: queries.read("from_5"),
 }
 
 
@@ -47,7 +48,7 @@ def bring_up(
         return False
     if found == version:
         return False
-    steps = _steps(found, version, migrations)
+    steps = find_steps(found, version, migrations)
     copy(found)
     _apply(connection, steps, version)
     return True
@@ -74,7 +75,8 @@ def version_of(connection: apsw.Connection, path: str) -> int | None:
     raise StoreError(code="another_program", subject=str(path))
 
 
-def _steps(found: int, version: int, migrations: Mapping[int, str]) -> list[str]:
+def find_steps(found: int, version: int, migrations: Mapping[int, str]) -> list[str]:
+    """Return the texts that lead from one version to another; refuse a gap."""
     missing = [step for step in range(found, version) if step not in migrations]
     if missing:
         raise IllegalTransition(f"no migration leads from schema {missing[0]} to {missing[0] + 1}")

@@ -23,7 +23,8 @@ from duly.errors import RequestRefused, StoreError
 from duly.store import mark, queries
 from duly.store.base import Durability, Row, Transaction
 from duly.store.postgres import bring_up, explain
-from duly.store.postgres_session import NAME, dial
+from duly.store.postgres_session import dial
+from duly.store.slot import NAME
 from duly.store.sqlite import SqliteBackend, default_schema, open_sqlite
 from duly.store.upkeep import COPIED
 
@@ -65,7 +66,7 @@ async def move_store(path: Path, url: str, env: Env) -> Moved:
 
 def _mark_as_copy(now: int) -> Callable[[Transaction], None]:
     def mark_as_copy(tx: Transaction) -> None:
-        tx.run("put_upkeep", name=COPIED, at=now)
+        tx.write("put_upkeep", name=COPIED, at=now)
 
     return mark_as_copy
 

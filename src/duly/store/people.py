@@ -86,6 +86,7 @@ class SecretRow:
     connector: str
     name: str
     sealed: str
+    set_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,12 @@ def list_handlers(tx: Transaction, workflow_id: str) -> tuple[HandlerRow, ...]:
 def list_topics(tx: Transaction, workflow_id: str) -> tuple[TopicRow, ...]:
     """Read the topics of a workflow."""
     return tuple(TopicRow(*row) for row in tx.all("list_topics", workflow_id=workflow_id))
+
+
+def list_topics_of(tx: Transaction, workflow_ids: Iterable[str]) -> dict[tuple[str, str], TopicRow]:
+    """Read the topics of several workflows, by workflow and name, in one statement."""
+    rows = tx.all("survey_topics", ids=as_set(workflow_ids))
+    return {(workflow_id, row[0]): TopicRow(*row) for workflow_id, *row in rows}
 
 
 def list_versions(
@@ -308,6 +315,14 @@ def find_target_actions(
     return {str(row.target): row for row in rows}
 
 
+def list_target_actions(
+    tx: Transaction, workflow_id: str, targets: Iterable[str], *, limit: int = 100
+) -> tuple[ActionRow, ...]:
+    """Read what was done to each of a few things of a workflow, oldest first (A6)."""
+    here = {"workflow_id": workflow_id, "targets": as_set(targets), "limit": page(limit)}
+    return tuple(ActionRow(*row) for row in tx.all("list_target_actions", **here))
+
+
 def find_last_action(
     tx: Transaction, workflow_id: str, verb: str, *, at: int = TIME_MAX
 ) -> ActionRow | None:
@@ -331,15 +346,20 @@ def list_actions(
     return tuple(ActionRow(*row) for row in rows)
 
 
+def list_capabilities(tx: Transaction) -> tuple[str, ...]:
+    """Read the capabilities that some workflow was granted."""
+    return tuple(str(row[0]) for row in tx.all("list_capabilities"))
+
+
 def list_grants(tx: Transaction, workflow_id: str) -> tuple[GrantRow, ...]:
     """Read the envelope of a workflow (A1)."""
     return tuple(GrantRow(*row) for row in tx.all("list_grants", workflow_id=workflow_id))
 
 
-def get_secret(tx: Transaction, connector: str, name: str) -> str:
+def get_secret(tx: Transaction, connector: str, name: str) -> SecretRow:
     """Read a secret, sealed as it is (A5)."""
     found = tx.one("get_secret", connector=connector, name=name)
-    return str(_known(found, "no_secret", f"{connector}.{name}")[0])
+    return SecretRow(*_known(found, "no_secret", f"{connector}.{name}"))
 
 
 def list_secrets(tx: Transaction) -> tuple[SecretRow, ...]:

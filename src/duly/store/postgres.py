@@ -33,13 +33,13 @@ from duly.errors import (
 )
 from duly.rules.lease import LeaseTimes
 from duly.store import queries
-from duly.store.base import Durability, Row, Transaction, tell_watchers
-from duly.store.dialect import number, postgres_schema
-from duly.store.postgres_session import NAME, Beside, ServerSession, dial
-from duly.store.record import Action
+from duly.store.base import Durability, Row, Transaction, Watchers
+from duly.store.dialect import number, postgres_schema, postgres_step
+from duly.store.migrate import find_steps
+from duly.store.postgres_session import Beside, ServerSession, dial
+from duly.store.slot import NAME
 from duly.store.sqlite import Schema, default_schema
 from duly.store.transaction import FindKey
-from duly.store.upkeep import note_restore
 
 R = TypeVar("R")
 
@@ -57,12 +57,11 @@ async def _no_care() -> None:
 class PostgresBackend:
     """Runs transactions on a PostgreSQL server."""
 
-    def __init__(
-        self, url: str, env: Env, statements: dict[str, str], connections: int = CONNECTIONS
-    ) -> None:
+    def __init__(self, url: str, env: Env, schema: Schema, connections: int = CONNECTIONS) -> None:
         self._env = env
         self._url = url
-        self._texts = statements
+        self._schema = schema
+        statements = dict(schema.statements)
         # A reader locks nothing.
         own = queries.load("postgres")
         writing = number(statements | own)
@@ -81,10 +80,12 @@ class PostgresBackend:
         self._closing: asyncio.Future[None] | None = None
         self._is_forked = False
         self.beside = Beside()
-        self.was_brought_up = False  # there is no older schema on a server yet (L11)
-        self.watchers: set[Callable[[], None]] = set()
+        self.was_brought_up = False  # no schema on a server is so old that rows are unsealed (L11)
+        self.watchers = Watchers()
         # Called when the store has lost what it had confirmed (H10).
         self.on_older: Callable[[], Awaitable[None]] = _no_care
+        # Called when the store came back without riders that this host was told of (H10).
+        self.on_lost_riders: Callable[[], None] = lambda: None
         fork.own(self)
 
     def abandon(self) -> None:
@@ -93,11 +94,15 @@ class PostgresBackend:
 
     def alone(self) -> Self:
         """Make a backend of one connection on the same server: no other write holds it up."""
-        return type(self)(self._url, self._env, self._texts, connections=1)
+        return type(self)(self._url, self._env, self._schema, connections=1)
 
     def write_as(self, find_host: Callable[[], str], times: LeaseTimes) -> None:
         """Let every write be one of this host, and be refused when the host is gone (H2)."""
         self.beside.find_host, self.beside.times = find_host, times
+
+    def check_version(self, tx: Transaction) -> None:
+        """Refuse a write to a store that a newer host has changed (H11)."""
+        check_version(tx, self._schema)
 
     async def agree_on_key(self, name: str, old_name: str | None) -> bool:
         """Write by which name the key goes that all hosts seal with; false if it is another (H12).
@@ -109,24 +114,6 @@ class PostgresBackend:
             return tx.run("agree_on_key", name=name, old_name=old_name) > 0
 
         return await self.transact(agree, Durability.BARRIER)
-
-    async def note_promotion(self, *, action: Action, now: int) -> int | None:
-        """Pause what a gone host held if a standby was promoted since the last look (H10).
-
-        A live host compares its counters itself. What a gone one was told, no host can compare.
-        Return since when the store may be blind; None if nothing has happened.
-        """
-
-        def note(tx: Transaction) -> int | None:
-            ((known, found),) = tx.all("get_timeline")
-            if known == found:
-                return None
-            tx.run("put_timeline", timeline=found)
-            if known is None:
-                return None
-            return note_restore(tx, action=action, now=now, is_lost=True, is_of_gone=True)
-
-        return await self.transact(note, Durability.BARRIER)
 
     @property
     def seal_key(self) -> bytes | None:
@@ -140,7 +127,7 @@ class PostgresBackend:
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
         is_read = durability is Durability.READ
-        told = None if is_read else lambda: tell_watchers(self.watchers)
+        told = None if is_read else self.watchers.tell
         return await self._use(lambda each: each.run(body, durability, self.beside), told, is_read)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
@@ -206,14 +193,18 @@ class PostgresBackend:
         job = asyncio.ensure_future(self._env.call_blocking(begin))
         job.add_done_callback(hear)
         try:
-            return await asyncio.shield(job)
+            result = await asyncio.shield(job)
         except StoreOlder:
-            for each in self._sessions:
-                each.forget_barriers()
+            # Everything is paused before any connection is let in.
             await self.on_older()
+            self.beside.slots.give_up()
             raise
         except psycopg.Error as error:
             raise explain(error) from error
+        finally:
+            if self.beside.slots.take_lacking():
+                self.on_lost_riders()
+        return result
 
 
 def explain(error: psycopg.Error) -> Exception:
@@ -240,8 +231,9 @@ def bring_up(url: str, schema: Schema) -> None:
                 facts = {"found": version, "known": schema.version}
                 if version > schema.version:
                     raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
-                if version < schema.version:  # nothing brings up a store on a server yet (H4)
-                    raise StoreError(code="server_schema_older", subject=NAME, facts=facts)
+                if version < schema.version:
+                    with connection.transaction():
+                        migrate(connection, schema)
                 return
             try:
                 with connection.transaction():
@@ -250,6 +242,34 @@ def bring_up(url: str, schema: Schema) -> None:
             except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
                 continue  # another host has just made it
     raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": "busy"})
+
+
+def migrate(connection: psycopg.Connection[Row], schema: Schema) -> None:
+    """Bring an older store up, in this transaction; refuse while hosts of before are here (H11).
+
+    A host that comes later reads the version on each of its connections before it writes.
+    """
+    own = queries.load("postgres")
+    connection.execute(own["lock_hosts"].encode())
+    ((found,),) = connection.execute(own["get_store_version"].encode()).fetchall()
+    ((hosts,),) = connection.execute(own["count_live_hosts"].encode()).fetchall()
+    if found == schema.version:  # another host has just done it
+        return
+    if hosts:
+        facts = {"found": found, "known": schema.version, "hosts": hosts}
+        raise StoreError(code="server_schema_older", subject=NAME, facts=facts)
+    for text in find_steps(found, schema.version, schema.migrations):
+        connection.execute(postgres_step(text).encode())
+    version = number({"put": own["change_store_version"]})["put"]
+    psycopg.RawCursor(connection).execute(version.text, [str(schema.version)])
+
+
+def check_version(tx: Transaction, schema: Schema) -> None:
+    """Refuse a store that a newer host has changed since this one was opened (H11)."""
+    ((found,),) = tx.all("get_store_version")
+    if found > schema.version:
+        facts = {"found": found, "known": schema.version}
+        raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
 
 
 def create_schema(connection: psycopg.Connection[Row], schema: Schema) -> None:
@@ -266,4 +286,4 @@ async def open_postgres(url: str, env: Env, *, schema: Schema | None = None) -> 
         await env.call_blocking(lambda: bring_up(url, wanted))
     except psycopg.Error as error:
         raise explain(error) from error
-    return PostgresBackend(url, env, dict(wanted.statements))
+    return PostgresBackend(url, env, wanted)

@@ -1,19 +1,15 @@
 """One connection to a PostgreSQL server, and what became of a commit whose answer is lost (H10).
 
-Law 1  Every write of a host begins by moving a counter of its connection, its *slot*. A host that
-       was evicted has no slots: it writes nothing more, an act of a person included (H2).
-Law 2  A new connection raises the session of its slot. That waits until the transaction of the
-       connection before it has ended, and a transaction that comes later finds another session. So
-       the counter says for certain whether the last write was committed.
+Law 1  Every write of a host begins by moving the counter of its connection (`slot.py`).
+Law 2  A new connection enters its slot before its first write. That waits until the transaction of
+       the connection before it has ended.
 Law 3  A transaction that was not committed because its connection was lost is run again, once.
-Law 4  A counter below the last barrier that was acknowledged shows a store that is older than its
-       host was told: a standby that was promoted, or a backup. It is treated like a restored copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -22,19 +18,23 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from duly.errors import Fenced, StoreOlder
+from duly.errors import DulyError, Fenced
 from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
+from duly.store.postgres_line import Answer, SentStatement, ServerLine, guarded
 from duly.store.queries import Statement
+from duly.store.slot import HostSlots, Slot, enter, read_move
 from duly.store.transaction import NOT_OPEN, FindKey, NamedStatements
 
 R = TypeVar("R")
+Bound = tuple[Any, ...]
 
 TRIES_MAX: Final = 10  # of a transaction that the server ended because of another one
 LOST_MAX: Final = 1  # how often a transaction whose connection was lost is run again
 READ_S_MAX: Final = 60
-NAME: Final = "PostgreSQL"
+BATCH_MAX: Final = 100  # statements that are sent together
+BATCH_CHARS_MAX: Final = 32_000  # and their texts; libpq sends more than twice that on its own
 FIRST: Final = "before_"  # a statement of this name and another's is run before that other one
 
 # How soon a server that is cut off is noticed; what the URL says wins.
@@ -67,27 +67,69 @@ class _Bit(Loader):
 class Beside:
     """What a transaction knows that is not in the database: the host that writes, and a key.
 
-    Without a host nothing is counted. A test may bring another clock.
+    Without a host nothing is counted. A test may bring another clock and another timeline.
     """
 
     find_key: FindKey = lambda: OPEN_KEY
     find_host: Callable[[], str] | None = None
     clock: Callable[[], int] | None = None
+    timeline: Callable[[], int | None] | None = None
     times: LeaseTimes = DEFAULT_TIMES
+    slots: HostSlots = field(default_factory=HostSlots)
+    # Called in the transaction that enters a slot: a promotion is noted before anything else.
+    on_enter: Callable[[Transaction], None] = lambda _: None
 
 
 class PostgresTransaction(NamedStatements):
-    """The open transaction of one verb: named statements over one connection."""
+    """The open transaction of one verb: named statements over one line.
+
+    What is not waited for is sent with what is waited for next. An error or a refusal of it is
+    raised there, before any later one.
+    """
 
     def __init__(
-        self,
-        connection: psycopg.Connection[Row],
-        statements: Mapping[str, Statement],
-        beside: Beside,
+        self, line: ServerLine, statements: Mapping[str, Statement], beside: Beside
     ) -> None:
         super().__init__(statements, None)
-        self._cursor = psycopg.RawCursor(connection)
+        self._line = line
         self._beside = beside
+        self._batch: list[SentStatement] = []
+        self._batch_chars = 0
+        self._changed = 0
+        self._has_begun = False
+
+    def begin(self, text: str, *limits: str) -> None:
+        """Begin a transaction; a host's first statement goes with it."""
+        self._send(SentStatement(text, is_kept=False))
+        self._send(SentStatement(self._statements["set_limits"].text, limits))
+
+    def count(self, slot: Slot) -> None:
+        """Count this write in its slot, as its first statement; refuse it for an evicted host."""
+
+        def take(answer: Answer) -> None:
+            slot.commit_seq = read_move(slot, answer.rows)
+
+        known, bound = self._bind("move_slot", slot.named)
+        self._send(SentStatement(known.text, bound, take))
+
+    def commit(self) -> None:
+        """Commit; what was sent ahead goes with it."""
+        self._send(SentStatement("commit", take=_must_be_committed, is_kept=False))
+        self.settle()
+
+    def settle(self, *, at_least_begun: bool = False) -> None:
+        """Wait for everything that was sent ahead, or only if nothing was waited for yet."""
+        if at_least_begun and self._has_begun:
+            return
+        batch, self._batch, self._batch_chars = self._batch, [], 0
+        self._has_begun = True
+        if not batch:
+            return
+        try:
+            self._line.carry(batch)
+        except (psycopg.Error, DulyError) as error:
+            self.closed_by = error
+            raise
 
     @property
     def clock_ms(self) -> int:
@@ -98,45 +140,68 @@ class PostgresTransaction(NamedStatements):
         return int(shown)
 
     @property
+    def timeline(self) -> int | None:
+        """Which history this server tells; a promotion begins another (H10)."""
+        if self._beside.timeline is not None:
+            return self._beside.timeline()
+        ((number,),) = self.all("server_timeline")
+        return int(number)
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with, which is not in the database (L15)."""
         return self._beside.find_key()
 
+    def write(self, statement: str, /, **parameters: Any) -> None:
+        """Send a statement of which nothing is asked with the next ones."""
+        known, bound = self._find(statement, parameters)
+        self._send(SentStatement(known.text, bound))
+
+    def change(
+        self, statement: str, what: str, rows: int | None = None, /, **parameters: Any
+    ) -> None:
+        """Send a write that must change rows with the next ones; the server refuses it (R8)."""
+        known, bound = self._find(statement, parameters)
+        if rows is None:
+            self._send(SentStatement(guarded(known.text), bound, guards=what))
+        else:
+            text = guarded(known.text, len(bound) + 1)
+            self._send(SentStatement(text, (*bound, rows), guards=what))
+
     def _count_changes(self) -> int:
-        return self._cursor.rowcount
+        return self._changed
 
     def _rows(self, statement: str, parameters: dict[str, Any]) -> list[Row]:
+        known, bound = self._find(statement, parameters)
+        found: list[Row] = []
+
+        def take(answer: Answer) -> None:
+            found.extend(answer.rows)
+            self._changed = answer.changed
+
+        self._send(SentStatement(known.text, bound, take))
+        self.settle()
+        return found
+
+    def _find(self, statement: str, parameters: dict[str, Any]) -> tuple[Statement, Bound]:
+        """Bind a statement, and send the one that locks for it before it."""
         known, bound = self._bind(statement, parameters)
         first = self._statements.get(FIRST + statement)
         if first is not None:
-            # It locks, in a statement of its own: only the next one sees what the lock waited for.
-            self._execute(first, first.bind(parameters))
-        return self._execute(known, bound)
+            # In a statement of its own: only the next one sees what the lock waited for.
+            self._send(SentStatement(first.text, first.bind(parameters)))
+        return known, bound
 
-    def _execute(self, known: Statement, bound: tuple[Any, ...]) -> list[Row]:
-        try:
-            self._cursor.execute(known.text, [_spell(each) for each in bound], prepare=True)
-            return self._cursor.fetchall() if self._cursor.description else []
-        except psycopg.Error as error:
-            self.closed_by = error
-            raise
-
-
-def _spell(value: Any) -> str | None:
-    """Write a value without a type: the server takes that of the place where it stands."""
-    if value is None:
-        return None
-    return str(int(value)) if isinstance(value, int) else str(value)
+    def _send(self, sent: SentStatement) -> None:
+        """Let a statement wait for the next ones, up to a limit."""
+        self._batch.append(sent)
+        self._batch_chars += sum(len(each) for each in sent.values if isinstance(each, str | bytes))
+        if len(self._batch) >= BATCH_MAX or self._batch_chars >= BATCH_CHARS_MAX:
+            self.settle()
 
 
-@dataclass(slots=True)
-class _Slot:
-    """What one connection of a host knows of its counter."""
-
-    host_id: str
-    session: int
-    commit_seq: int
-    barrier_seq: int = 0  # of the last barrier that was acknowledged
+def _must_be_committed(answer: Answer) -> None:
+    assert answer.tag == b"COMMIT", answer.tag
 
 
 class _NotCommitted(Exception):
@@ -161,9 +226,8 @@ class ServerSession:
         self._number = number
         self._reading = reading
         self._writing = writing
-        self._connection: psycopg.Connection[Row] | None = None
-        self._slot: _Slot | None = None
-        self._is_entered = False  # this connection has raised the session of its slot
+        self._opened: tuple[psycopg.Connection[Row], ServerLine] | None = None
+        self._entered: Slot | None = None  # the slot that this connection has entered
 
     def run(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
         """Run a body in a transaction of its own, again if the server ended it for another."""
@@ -182,40 +246,34 @@ class ServerSession:
 
     def flush(self) -> None:
         """Return when everything committed so far is on the server's disk."""
-        connection = self._open()
+        connection, _ = self._open()
         with connection.transaction():
             connection.execute("set local synchronous_commit = on")
             connection.execute(self._writing["flush_log"].text.encode())
 
-    def forget_barriers(self) -> None:
-        """Compare with nothing that was told before: the store is known to be older (law 4)."""
-        if self._slot is not None:
-            self._slot.barrier_seq = 0
-
     def close(self) -> None:
         """Give the connection back."""
-        if self._connection is not None:
-            self._connection.close()
+        if self._opened is not None:
+            self._opened[0].close()
 
     def _try(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
         is_read = durability is Durability.READ
-        connection = self._open()
+        connection, line = self._open()
         statements = self._reading if is_read else self._writing
-        transaction = PostgresTransaction(connection, statements, beside)
-        slot, is_sent = None, False
+        transaction = PostgresTransaction(line, statements, beside)
+        slot, is_sent, entries = None, False, 0
         try:
             if not is_read and beside.find_host is not None:
-                slot = self._enter(connection, beside, beside.find_host())
-            connection.execute(_begin(durability, beside.times), prepare=False)
+                slot = self._enter(beside, beside.find_host())
+                entries = beside.slots.entries
+            transaction.begin(*_begin(durability, beside.times))
             if slot is not None:
-                self._move(transaction, slot)
-            value = body(transaction)
-            if transaction.closed_by is not None:
-                raise transaction.closed_by
-            transaction.closed_by = NOT_OPEN
+                transaction.count(slot)
+            value = _perform(body, transaction)
+            transaction.settle(at_least_begun=True)  # the counter is known before it may be asked
             is_sent = True
-            said = connection.execute("commit", prepare=False).statusmessage
-            assert said == "COMMIT", said
+            transaction.commit()
+            transaction.closed_by = NOT_OPEN
         except BaseException as error:
             transaction.closed_by = NOT_OPEN
             if not self._is_lost(connection, error, is_read=is_read):
@@ -228,42 +286,32 @@ class ServerSession:
                 raise  # nothing was counted, so what became of it cannot be known
             if not is_sent or slot is None or not self._was_committed(slot, beside):
                 raise _NotCommitted(error) from error
-        if slot is not None and durability is Durability.BARRIER:
-            slot.barrier_seq = slot.commit_seq
+        if slot is not None:
+            beside.slots.tell(slot, durability, entries)
         return value
 
-    def _was_committed(self, slot: _Slot, beside: Beside) -> bool:
+    def _was_committed(self, slot: Slot, beside: Beside) -> bool:
         """Ask on a new connection whether the write whose answer was lost is there (law 2)."""
         moved = slot.commit_seq
-        return self._enter(self._open(), beside, slot.host_id).commit_seq >= moved
+        return self._enter(beside, slot.host_id).commit_seq >= moved
 
-    def _enter(self, connection: psycopg.Connection[Row], beside: Beside, host_id: str) -> _Slot:
-        """Raise the session of the slot, once for each connection and each host."""
-        known = self._slot
-        if known is not None and known.host_id == host_id and self._is_entered:
-            return known
-        named = {"host": host_id, "number": self._number}
+    def _enter(self, beside: Beside, host_id: str) -> Slot:
+        """Enter the slot, once for each connection and each host, and again to compare."""
+        connection, line = self._open()
+        is_new = self._entered is None or self._entered.host_id != host_id
+        if self._entered is not None and not is_new and not beside.slots.must_compare:
+            return self._entered
         try:
             with connection.transaction():
                 connection.execute(_limits(beside.times), prepare=False)
-                entering = PostgresTransaction(connection, self._writing, beside)
-                ((session, commit_seq),) = entering.all("enter_slot", **named)
-        except errors.ForeignKeyViolation:
+                entering = PostgresTransaction(line, self._writing, beside)
+                beside.on_enter(entering)
+                entered = enter(entering, beside.slots, host_id, self._number)
+                entering.settle()
+        except errors.ForeignKeyViolation:  # evicted at this moment
             raise Fenced(code="lapsed", subject=host_id) from None
-        if known is None or known.host_id != host_id:
-            known = self._slot = _Slot(host_id, session, commit_seq)
-        known.session, known.commit_seq = session, commit_seq
-        if commit_seq < known.barrier_seq:
-            raise StoreOlder(code="store_older", subject=NAME)
-        self._is_entered = True
-        return known
-
-    def _move(self, transaction: PostgresTransaction, slot: _Slot) -> None:
-        named = {"host": slot.host_id, "number": self._number, "session": slot.session}
-        moved = transaction.one("move_slot", **named)
-        if moved is None:
-            raise Fenced(code="lapsed", subject=slot.host_id)
-        slot.commit_seq = moved[0]
+        self._entered = beside.slots.keep(entered, is_new=is_new)
+        return self._entered
 
     def _is_lost(
         self, connection: psycopg.Connection[Row], error: BaseException, *, is_read: bool
@@ -272,16 +320,28 @@ class ServerSession:
         is_demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not is_read
         return connection.closed or connection.broken or is_demoted
 
-    def _open(self) -> psycopg.Connection[Row]:
-        if self._connection is None or self._connection.closed:
-            self._is_entered = False
+    def _open(self) -> tuple[psycopg.Connection[Row], ServerLine]:
+        if self._opened is None or self._opened[0].closed:
+            self._entered = None
             connection = dial(self._url)
             connection.adapters.register_loader("numeric", _Number)
             connection.adapters.register_loader("bool", _Bit)
-            connection.prepare_threshold = 0
-            connection.prepared_max = None
-            self._connection = connection
-        return self._connection
+            connection.prepare_threshold = None  # the line prepares; a rollback leaves it prepared
+            self._opened = connection, ServerLine(connection)
+        return self._opened
+
+
+def _perform(body: Callable[[Transaction], R], transaction: PostgresTransaction) -> R:
+    """Run a body; what it sent ahead is refused before anything that it refuses itself."""
+    try:
+        value = body(transaction)
+    except Exception:
+        if transaction.closed_by is None:
+            transaction.settle()
+        raise
+    if transaction.closed_by is not None:
+        raise transaction.closed_by
+    return value
 
 
 def dial(url: str) -> psycopg.Connection[Row]:
@@ -290,27 +350,26 @@ def dial(url: str) -> psycopg.Connection[Row]:
     return psycopg.connect(make_conninfo("", **given), autocommit=True)
 
 
-def _begin(durability: Durability, times: LeaseTimes) -> bytes:
-    """Begin a transaction; a reader sees one moment."""
-    if durability is Durability.READ:
-        limit_ms = READ_S_MAX * 1000
-        begun = f"begin isolation level repeatable read read only; {_limit(limit_ms, times)}"
-        return begun.encode()
-    word = "on" if durability is Durability.BARRIER else "off"
-    begun = f"begin; set local synchronous_commit = {word}; "
-    return begun.encode() + _limits(times)
+def _begin(durability: Durability, times: LeaseTimes) -> tuple[str, ...]:
+    """Say how a transaction begins, and its limits; a reader sees one moment.
+
+    No transaction of a host that is stopped holds up another host for a lease (H2).
+    """
+    is_read = durability is Durability.READ
+    return (
+        "begin isolation level repeatable read read only" if is_read else "begin",
+        "on" if durability is Durability.BARRIER else "off",
+        str(times.idle_ms),
+        str(READ_S_MAX * 1000 if is_read else times.lease_ms),
+    )
 
 
 def _limits(times: LeaseTimes) -> bytes:
-    return _limit(times.lease_ms, times).encode()
-
-
-def _limit(statement_ms: int, times: LeaseTimes) -> str:
-    """Let no transaction of a host that is stopped hold up another host for a lease (H2)."""
+    """Set the limits of a write that is begun without a line."""
     return (
         f"set local idle_in_transaction_session_timeout = {times.idle_ms}; "
-        f"set local statement_timeout = {statement_ms}"
-    )
+        f"set local statement_timeout = {times.lease_ms}"
+    ).encode()
 
 
 def _roll_back(connection: psycopg.Connection[Row]) -> None:

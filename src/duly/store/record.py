@@ -213,6 +213,7 @@ class WorkflowRow:
     created_at: int
     removed_at: int | None
     blind_since: int | None = None
+    missing_machine: str | None = None  # it is bound to this one, and no host serves there (H7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +380,8 @@ class MutationRow:
     known_said: str | None = None
     digests: str | None = None
     end_seal: str | None = None
+    handle: str | None = None  # what the first step of its call made, as JSON (L14)
+    basis: str | None = None  # a digest of what it was sent with; null: made by schema 5 (L7)
     key_sent_at: int | None = None  # when any row first sent its key; not in lists (L7)
 
     @property
@@ -410,6 +413,7 @@ class MutationRow:
             self.approved_by,
             self.allowance_id,
             self.amended_by,
+            self.handle,
         )
 
     @property

@@ -47,22 +47,20 @@ def begin_recording(
 ) -> None:
     """Keep what a prepare read, in place of what an earlier attempt of its chain did."""
     if chain != run_id:
-        tx.run("clear_recording", workflow_id=workflow_id, chain=chain)
+        tx.write("clear_recording", workflow_id=workflow_id, chain=chain)
     if reads is not None:
         keep_reads(tx, run_id, Step.PREPARE, reads)
-        tx.run("prune_recordings", workflow_id=workflow_id, kept=RECORDINGS_MAX)
+        tx.write("prune_recordings", workflow_id=workflow_id, kept=RECORDINGS_MAX)
 
 
 def keep_reads(tx: Transaction, run_id: str, step: Step, reads: str) -> None:
     """Keep what one step read."""
-    statements.must_change(
-        tx.run("put_recording", run_id=run_id, step=step.value, reads=reads), f"Run {run_id}"
-    )
+    tx.change("put_recording", f"Run {run_id}", run_id=run_id, step=step.value, reads=reads)
 
 
 def keep_produced(tx: Transaction, workflow_id: str, run_id: str, handler: str, text: str) -> None:
     """Keep what a producer read and published, in place of what its run before did."""
-    tx.run("drop_produced", workflow_id=workflow_id, handler=handler)
+    tx.write("drop_produced", workflow_id=workflow_id, handler=handler)
     keep_reads(tx, run_id, Step.PRODUCE, text)
 
 

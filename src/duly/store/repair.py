@@ -28,7 +28,7 @@ def ask_repair(
     statements.change_run(
         tx, "ask_repair", fence.workflow_id, run_id, old, old, repair_count=counts.repair, now=now
     )
-    tx.run("count_repair", id=fence.workflow_id, day_ms=DAY_MS, now=now)
+    tx.write("count_repair", id=fence.workflow_id, day_ms=DAY_MS, now=now)
 
 
 def decline_repair(

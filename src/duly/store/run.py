@@ -58,21 +58,19 @@ def open_run(
         raise NotFound(code="no_handler", subject=handler, facts={"workflow": fence.workflow_id})
     state: str | None = found[5]
     begun = START[Kind(found[1])]
-    statements.must_change(
-        tx.run(
-            "insert_run",
-            id=run_id,
-            workflow_id=fence.workflow_id,
-            version=standing.active_version,
-            handler=handler,
-            kind=begun.kind,
-            phase=begun.phase,
-            epoch=fence.epoch,
-            counter=standing.counter,
-            state_before=state,
-            now=now,
-        ),
+    tx.change(
+        "insert_run",
         f"Workflow {fence.workflow_id}, which has an open run already,",
+        id=run_id,
+        workflow_id=fence.workflow_id,
+        version=standing.active_version,
+        handler=handler,
+        kind=begun.kind,
+        phase=begun.phase,
+        epoch=fence.epoch,
+        counter=standing.counter,
+        state_before=state,
+        now=now,
     )
     return Started(run_id, standing.active_version, state, standing.counter)
 
@@ -182,7 +180,7 @@ def commit_producer(
     statements.check(tx, fence)
     handler, counter, _ = _finish(tx, fence, run_id, old, change.run, commit, now)
     _publish(tx, fence.workflow_id, run_id, commit, now)
-    tx.run(
+    tx.write(
         "commit_producer",
         workflow_id=fence.workflow_id,
         name=handler,
@@ -201,15 +199,15 @@ def replan(
 ) -> None:
     """Plan a producer again whose next time a clock that was wrong wrote (S2)."""
     statements.check(tx, fence)
-    changed = tx.run(
+    tx.change(
         "replan_producer",
+        f"The plan of {handler}",
         workflow_id=fence.workflow_id,
         name=handler,
         old_next_run_at=old,
         next_run_at=new,
         now=now,
     )
-    statements.must_change(changed, f"The plan of {handler}")
 
 
 def commit_run(
@@ -241,7 +239,7 @@ def commit_run(
     _publish(tx, fence.workflow_id, run_id, commit, now, roots)
     # Before `seen` moves: what came since then is what a run that reserved nothing goes back to.
     is_heard = statements.announce(tx, announce, now, run_id=run_id, closes_unheard=closes_unheard)
-    tx.run(
+    tx.write(
         "commit_consumer",
         workflow_id=fence.workflow_id,
         name=handler,
@@ -291,7 +289,7 @@ def retry_run(
         raise Stale(code="changed_meanwhile", subject=f"run {run_id}")
     follow_run(tx, run, change, successor_id, Counts(), now)
     if bus_event is not None:
-        tx.run("set_run_bus_event", id=successor_id, bus_event=bus_event)
+        tx.write("set_run_bus_event", id=successor_id, bus_event=bus_event)
     statements.note(tx, action, now, workflow_id=run.workflow_id, target=run_id)
     statements.announce(tx, announce, now, run_id=run_id)
     return change
@@ -314,8 +312,9 @@ def follow_run(
     statements.move_row(tx, run.id, old, change.run, now)
     if not change.inherits:
         statements.dispose(tx, run.workflow_id, run.id, change.reserved, now)
-    inserted = tx.run(
+    tx.change(
         "insert_heir" if change.inherits else "insert_successor",
+        f"Run {run.id}",
         id=successor_id,
         retry_of=run.id,
         phase=change.successor.phase,
@@ -324,13 +323,12 @@ def follow_run(
         **_count_columns(counts),
         now=now,
     )
-    statements.must_change(inserted, f"Run {run.id}")
     if change.inherits:
         statements.dispose(
             tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id
         )
-        held = tx.run("pass_mutation", held_by=run.id, successor_id=successor_id, now=now)
-        statements.must_change(held, f"The mutation of run {run.id}")
+        whose = f"The mutation of run {run.id}"
+        tx.change("pass_mutation", whose, held_by=run.id, successor_id=successor_id, now=now)
 
 
 def write_stop(
@@ -393,7 +391,7 @@ def _publish(
             dropped.append(each)
     if dropped:
         logs = add_warning(commit.logs, say_dropped(dropped), now)
-        tx.run("keep_notes", id=run_id, calls=commit.calls, logs=logs)
+        tx.write("keep_notes", id=run_id, calls=commit.calls, logs=logs)
 
 
 def _finish(
@@ -459,9 +457,8 @@ def _reserve(tx: Transaction, workflow_id: str, run_id: str, seqs: list[int]) ->
     for at in range(0, len(seqs), LOOKED_AT_ONCE):
         some = seqs[at : at + LOOKED_AT_ONCE]
         which = {"workflow_id": workflow_id, "run_id": run_id, "seqs": as_set(some)}
-        reserved = tx.run("reserve_events", **which)
-        statements.must_change(int(reserved == len(some)), f"An event of run {run_id}")
-        tx.run("insert_reservations", **which)
+        tx.change("reserve_events", f"An event of run {run_id}", len(some), **which)
+        tx.write("insert_reservations", **which)
 
 
 def not_to_be_had(reserve: Reserve, status: EventStatus | None) -> Invalid:

@@ -78,8 +78,8 @@ def seal_end(tx: Transaction, run_id: str) -> None:
         return
     digests = digest_parts(_texts(row, contents))
     seal = make_seal(key, _end_facts(row, digests))
-    sealed = tx.run("seal_end", id=row.id, status=row.status, digests=digests, seal=seal)
-    assert sealed == 1, row.id
+    here = {"id": row.id, "status": row.status}
+    tx.change("seal_end", f"Mutation {row.id}", **here, digests=digests, seal=seal)
 
 
 def seal_late(tx: Transaction, row: MutationRow, late: str) -> None:
@@ -89,8 +89,8 @@ def seal_late(tx: Transaction, row: MutationRow, late: str) -> None:
         return
     digests = renew_part(str(row.digests), Part.LATE, late)
     here = {"id": row.id, "old_seal": row.end_seal, "digests": digests, "begun": row.seal}
-    resealed = tx.run("reseal_end", **here, seal=make_seal(key, _end_facts(row, digests)))
-    assert resealed == 1, row.id
+    seal = make_seal(key, _end_facts(row, digests))
+    tx.change("reseal_end", f"Mutation {row.id}", **here, seal=seal)
 
 
 def _end_facts(row: MutationRow, digests: str) -> EndFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psycopg
@@ -9,7 +10,9 @@ from psycopg import errors
 
 from duly.errors import StoreUnavailable
 from duly.store import queries
-from duly.store.postgres_session import NAME, dial
+from duly.store.migrate import SCHEMA_VERSION
+from duly.store.postgres_session import dial
+from duly.store.slot import NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,21 @@ class ServerFacts:
     standbys: int
     clock_ms: int
     is_pooled: bool  # a pooler that hands out connections by the transaction is in between
+    timeouts: tuple[tuple[str, int], ...] = ()  # that are set for this user, in milliseconds
+    homeless: tuple[tuple[str, str], ...] = ()  # workflows, and machines on which no host serves
 
 
 def look_at_server(url: str) -> ServerFacts:
     """Ask a server what it is like."""
-    text = queries.load("postgres")["judge_server"].encode()
+    own = queries.load("postgres")
+    text = own["judge_server"].encode()
     try:
         with dial(url) as connection:  # the server that a host would use
             ((number, fsync, pages, standbys, most, now, sending, clock),) = connection.execute(
                 text
             ).fetchall()
+            timeouts = connection.execute(own["list_timeouts"].encode()).fetchall()
+            homeless = _find_homeless(connection, own)
             is_pooled = _is_pooled(connection)
     except psycopg.Error as error:
         facts = {"cause": str(error).strip()}
@@ -49,7 +57,26 @@ def look_at_server(url: str) -> ServerFacts:
         sending,
         clock,
         is_pooled,
+        tuple((str(name), int(limit_ms)) for name, limit_ms in timeouts),
+        homeless,
     )
+
+
+def _find_homeless(
+    connection: psycopg.Connection, own: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """List the workflows that no live host can take (H7).
+
+    A new database has none, and an older schema does not know.
+    """
+    ((found,),) = connection.execute(own["find_store"].encode()).fetchall()
+    if found != "duly":
+        return ()
+    ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
+    if version != SCHEMA_VERSION:
+        return ()
+    rows = connection.execute(own["list_homeless"].encode()).fetchall()
+    return tuple((str(name), str(machine)) for name, machine in rows)
 
 
 def _is_pooled(connection: psycopg.Connection) -> bool:

@@ -22,7 +22,7 @@ from duly import fork
 from duly.env import Env
 from duly.errors import RequestRefused, StoreDamaged, StoreInUse, StoreUnavailable
 from duly.store import mark, queries
-from duly.store.base import Durability, Transaction, tell_watchers
+from duly.store.base import Durability, Transaction, Watchers
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.inquiry import ResultTable, SelectRunner
@@ -70,8 +70,8 @@ class SqliteBackend:
         self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after a commit that wrote, also if the caller of that write has gone: a watcher
         # that reads then sees what was written.
-        self.watchers: set[Callable[[], None]] = set()
-        writer.log.told = lambda: tell_watchers(self.watchers)
+        self.watchers = Watchers()
+        writer.log.told = lambda: self.watchers.tell()
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run `body` in a transaction of its own; return its result once that is durable."""
@@ -144,7 +144,8 @@ class SqliteBackend:
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
-    return Schema(text, queries.load("queries", "bus", "views", "survey", "upkeep"))
+    files = ("queries", "bus", "views", "survey", "upkeep", "blob", "slip", "model")
+    return Schema(text, queries.load(*files))
 
 
 async def open_sqlite(

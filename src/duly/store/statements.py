@@ -18,7 +18,7 @@ from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_re
 from duly.rules.lifecycle import Run
 from duly.rules.retention import FINAL
 from duly.rules.word import Reserved
-from duly.store.base import Fence, Row, Transaction
+from duly.store.base import Fence, Row, Transaction, stale
 from duly.store.parameter import as_set
 from duly.store.record import Action, JournalEvent, RunRow
 from duly.store.seal import seal_end
@@ -60,14 +60,14 @@ def check(tx: Transaction, fence: Fence) -> WorkflowFacts:
 def must(found: Row | None, what: str) -> Row:
     """Return the row, or refuse: it is no longer in the state the decision was made on (R8)."""
     if found is None:
-        raise _stale(what)
+        raise stale(what)
     return found
 
 
 def must_change(rows: int, what: str) -> None:
     """Refuse if a guarded write changed nothing; no row is asked back for that (R8)."""
     if not rows:
-        raise _stale(what)
+        raise stale(what)
 
 
 def announce(
@@ -114,7 +114,7 @@ def _write(
     taken = tx.one("take_journal_number", topic=event.topic)
     number, is_heard = must(taken, "The journal's counter")
     status = first_status(is_heard=bool(is_heard) or not closes_unheard)
-    tx.run(
+    tx.write(
         "insert_journal_event",
         id=number,
         topic=event.topic,
@@ -157,7 +157,7 @@ def take(tx: Transaction, workflow_id: str, count: int = 1) -> int:
 def touch(tx: Transaction, workflow_id: str, topics: Iterable[str], number: int) -> None:
     """Tell the consumers of these topics that something changed (S3)."""
     for topic in sorted(set(topics)):
-        tx.run("touch_consumer", workflow_id=workflow_id, topic=topic, number=number)
+        tx.write("touch_consumer", workflow_id=workflow_id, topic=topic, number=number)
 
 
 def publish(
@@ -183,7 +183,7 @@ def publish(
     if found is None:
         seq = take(tx, workflow_id)
         _keep(tx, workflow_id, seq, publication)
-        tx.run(
+        tx.write(
             "insert_event",
             workflow_id=workflow_id,
             seq=seq,
@@ -200,28 +200,28 @@ def publish(
     # Retention removed the content, so it cannot be compared any more.
     decision = on_republish(EventStatus(status), digest in (publication.digest, GONE))
     if decision is Republish.DROPPED:
-        tx.run("count_dropped", workflow_id=workflow_id, seq=seq)
+        tx.write("count_dropped", workflow_id=workflow_id, seq=seq)
     if decision in (Republish.SAME, Republish.FROZEN, Republish.DROPPED):
         return decision, seq
     number = take(tx, workflow_id)
     _keep(tx, workflow_id, number, publication)
     if bus_event is not None:
-        tx.run("set_bus_event", workflow_id=workflow_id, seq=seq, bus_event=bus_event)
+        tx.write("set_bus_event", workflow_id=workflow_id, seq=seq, bus_event=bus_event)
     if roots:  # an input that a run replaced goes back to itself as well (T9)
-        tx.run("insert_own_cause", workflow_id=workflow_id, seq=seq)
+        tx.write("insert_own_cause", workflow_id=workflow_id, seq=seq)
         _trace(tx, workflow_id, seq, roots)
     else:
-        tx.run("insert_own_cause_too", workflow_id=workflow_id, seq=seq)
+        tx.write("insert_own_cause_too", workflow_id=workflow_id, seq=seq)
     if decision is Republish.BESIDE:
-        tx.run("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
+        tx.write("set_content_beside", workflow_id=workflow_id, seq=seq, content=number)
         if beside is not None:  # it was never shown to a run
-            tx.run("drop_payload", workflow_id=workflow_id, content=beside)
+            tx.write("drop_payload", workflow_id=workflow_id, content=beside)
     else:
-        tx.run("replace_content", workflow_id=workflow_id, seq=seq, content=number)
+        tx.write("replace_content", workflow_id=workflow_id, seq=seq, content=number)
         if not attempts:  # no run ever pinned the old content
-            tx.run("drop_payload", workflow_id=workflow_id, content=content)
+            tx.write("drop_payload", workflow_id=workflow_id, content=content)
         else:
-            tx.run("drop_unpinned_payload", workflow_id=workflow_id, seq=seq, content=content)
+            tx.write("drop_unpinned_payload", workflow_id=workflow_id, seq=seq, content=content)
     if decision in CHANGES:
         touch(tx, workflow_id, (publication.topic,), number)
     return decision, seq
@@ -240,7 +240,7 @@ def dispose(
     if reserved is Reserved.HOLD:
         return 0
     if reserved is Reserved.TRANSFER:
-        tx.run("transfer_reservations", run_id=run_id, successor_id=successor_id)
+        tx.write("transfer_reservations", run_id=run_id, successor_id=successor_id)
         return tx.run("transfer_events", run_id=run_id, successor_id=successor_id)
     if reserved is Reserved.RELEASE:
         topics = [topic for (topic,) in tx.all("release_events", run_id=run_id)]
@@ -248,7 +248,7 @@ def dispose(
             touch(tx, workflow_id, topics, take(tx, workflow_id))
         return len(topics)
     status = {Reserved.CONSUME: EventStatus.CONSUMED, Reserved.SKIP: EventStatus.SKIPPED}[reserved]
-    tx.run("drop_payloads_beside", run_id=run_id)
+    tx.write("drop_payloads_beside", run_id=run_id)
     return tx.run("finish_events", run_id=run_id, status=status, now=now)
 
 
@@ -297,7 +297,7 @@ def change_run(
     which no host has taken up yet (H2).
     """
     decided = guarded(workflow_id, run_id, old, new)
-    must_change(tx.run(statement, **decided, **further), f"Run {run_id}")
+    tx.change(statement, f"Run {run_id}", **decided, **further)
 
 
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, now: int) -> None:
@@ -334,8 +334,9 @@ def move_row(
     """Move the ledger row a run holds, if the decision moved it; `by` said no, and why (L12)."""
     if new.row is old.row:
         return
-    moved = tx.run(
+    tx.change(
         "move_mutation",
+        f"The mutation of run {run_id}",
         held_by=run_id,
         old_status=old.row,
         status=new.row,
@@ -343,17 +344,12 @@ def move_row(
         said=said,
         now=now,
     )
-    must_change(moved, f"The mutation of run {run_id}")
     if new.row in FINAL:
         seal_end(tx, run_id)
 
 
-def _stale(what: str) -> Stale:
-    return Stale(code="changed_meanwhile", subject=what)
-
-
 def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publication) -> None:
-    tx.run(
+    tx.write(
         "insert_payload",
         workflow_id=workflow_id,
         content=content,
@@ -365,4 +361,4 @@ def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publicat
 
 def _trace(tx: Transaction, workflow_id: str, seq: int, roots: Sequence[int]) -> None:
     if roots:
-        tx.run("insert_causes", workflow_id=workflow_id, seq=seq, roots=as_set(roots))
+        tx.write("insert_causes", workflow_id=workflow_id, seq=seq, roots=as_set(roots))

@@ -70,12 +70,14 @@ def subscribe(
             tx.one("take_bus_number", name="subscription"), "The bus's counter"
         )
         position = place_of(int(number), is_wired=is_wired)
-        tx.run("insert_subscription", topic=check_topic(topic), position=position, now=now, **kept)
+        tx.write(
+            "insert_subscription", topic=check_topic(topic), position=position, now=now, **kept
+        )
         return position
     if known.topic != topic:
         raise listens_elsewhere(subscriber_id, known.topic, topic)
     position = place_of(known.position, is_wired=is_wired)
-    tx.run("change_subscription", position=position, **kept)
+    tx.write("change_subscription", position=position, **kept)
     return position
 
 
@@ -111,7 +113,7 @@ def close_left(
         settle_event(tx, delivery.event_id, now)
     is_over = len(found) <= limit
     if is_over:
-        tx.run("drop_subscription", subscriber_id=subscriber_id)
+        tx.write("drop_subscription", subscriber_id=subscriber_id)
     return Left(len(waiting[:limit]), is_over)
 
 
@@ -134,7 +136,7 @@ def hold_subscribers(
                 continue
             if holder is not None:
                 recover_held(tx, holder, now)
-            tx.run("hold_subscription", subscriber_id=name, holder=host_id)
+            tx.write("hold_subscription", subscriber_id=name, holder=host_id)
         held.append(name)
     return tuple(held)
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
+from duly.rules.blind import BlindCause
+from duly.rules.schedule import HOUR_MS
 from duly.rules.turn import HandlerOutlook
 from duly.store.base import Row, Transaction
 from duly.store.parameter import as_rows, as_set
 from duly.store.people import GrantRow, TopicRow
 from duly.store.record import HandlerRow, MutationRow, RunRow, WorkflowRow
 from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow, list_held, list_shown
-from duly.store.upkeep import lost_at
+from duly.store.upkeep import list_blind
 
 R = TypeVar("R")
 
@@ -39,6 +41,7 @@ class ProcessedRow:
     """How much of a topic was consumed lately, and how many of that were inputs."""
 
     topic: str
+    hour: int  # counted from the moment since which it is told
     count: int
     inputs: int
 
@@ -171,12 +174,14 @@ class Survey:
         return ProposedRow(*rows[0]) if rows else None
 
     @cached_property
-    def _lost_at(self) -> int | None:
-        return lost_at(self.tx)
+    def _blind_causes(self) -> dict[int, BlindCause]:
+        return list_blind(self.tx)
 
-    def is_log_lost(self, workflow: WorkflowRow) -> bool:
-        """Tell whether what a workflow is blind for was lost with the log (H1)."""
-        return workflow.blind_since is not None and workflow.blind_since == self._lost_at
+    def blind_cause(self, workflow: WorkflowRow) -> BlindCause:
+        """Tell why a workflow does not know what was done lately (H1, H5, H10)."""
+        if workflow.blind_since is None:
+            return BlindCause.BACKUP
+        return self._blind_causes.get(workflow.blind_since, BlindCause.BACKUP)
 
     # -- Counts ---------------------------------------------------------------------------------
 
@@ -186,8 +191,8 @@ class Survey:
         return tuple(PendingRow(*row) for row in self._of(workflow_id, "survey_pending", **more))
 
     def processed(self, workflow_id: str, *, since: int) -> tuple[ProcessedRow, ...]:
-        """Count what a workflow consumed since a moment, by topic (U1)."""
-        more = {"since": since, "limit": COUNT_MAX + 1}
+        """Count what a workflow consumed since a moment, by topic and hour (U1)."""
+        more = {"since": since, "hour_ms": HOUR_MS, "limit": COUNT_MAX}
         rows = self._of(workflow_id, "survey_processed", **more)
         return tuple(ProcessedRow(*row) for row in rows)
 

@@ -57,6 +57,11 @@ def get_token(tx: Transaction, row_id: str) -> TokenRow | None:
     return None if found is None else _row(found)
 
 
+def was_device(tx: Transaction, name: str) -> bool:
+    """Tell whether a browser ever signed in under this name; the acts are kept for good (A6)."""
+    return tx.one("find_sign_in", name=name) is not None
+
+
 def list_tokens(tx: Transaction) -> tuple[TokenRow, ...]:
     """Read every token by name; a host has few."""
     return tuple(map(_row, tx.all("list_tokens")))

@@ -10,7 +10,7 @@ import apsw
 
 from duly.errors import IllegalTransition
 from duly.rules.seal import OPEN_KEY
-from duly.store.base import Row
+from duly.store.base import Row, stale
 from duly.store.queries import Statement
 
 FindKey: TypeAlias = Callable[[], bytes | None]
@@ -18,7 +18,29 @@ FindKey: TypeAlias = Callable[[], bytes | None]
 NOT_OPEN = IllegalTransition("a transaction was used outside of its body")
 
 
-class NamedStatements(ABC):
+class AtOnce(ABC):
+    """A transaction that runs every statement at once."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def run(self, statement: str, /, **parameters: Any) -> int:
+        """Run a statement that returns no rows; return how many rows it changed."""
+
+    def write(self, statement: str, /, **parameters: Any) -> None:
+        """Run a statement of which nothing is asked."""
+        self.run(statement, **parameters)
+
+    def change(
+        self, statement: str, what: str, rows: int | None = None, /, **parameters: Any
+    ) -> None:
+        """Run a write that must change so many rows, or some; else `what` is stale (R8)."""
+        changed = self.run(statement, **parameters)
+        if not changed or rows not in (None, changed):
+            raise stale(what)
+
+
+class NamedStatements(AtOnce):
     """Statements by their names, over the connection of either database.
 
     A failed statement closes it: the next one of a body that shrugged is refused.
@@ -95,6 +117,11 @@ class NamedTransaction(NamedStatements):
     def clock_ms(self) -> int:
         """What the database's own clock shows (H2)."""
         return self.clock()
+
+    @property
+    def timeline(self) -> int | None:
+        """No standby of a file is ever promoted (H10)."""
+        return None
 
     @property
     def seal_key(self) -> bytes | None:

@@ -20,6 +20,7 @@ from typing import Final
 
 from duly.errors import NotFound, see
 from duly.rules import retention
+from duly.rules.blind import BlindCause
 from duly.rules.deferral import DeferredStatus
 from duly.rules.retention import ChainRun, Tidied
 from duly.rules.word import MutationStatus
@@ -32,6 +33,10 @@ TIDIED: Final = "tidied"
 COPIED: Final = "copied"  # this store is a copy, of this moment
 LOST: Final = "lost"  # this store has lost its log, and with it what was done after this moment
 LOST_LAST: Final = "lost last"  # the same, once everything is paused; kept for those who ask why
+BLIND: Final = (
+    "blind "  # followed by a cause and a moment: why what is blind since then is so (H10)
+)
+TIMELINE: Final = "timeline"  # of the server, as it was seen last (H10)
 LOG_LOST: Final = "the log of the store was lost"
 
 
@@ -89,57 +94,70 @@ def note_restore(
     *,
     action: Action,
     now: int,
-    is_lost: bool = False,
-    is_of_gone: bool = False,
+    cause: BlindCause | None = None,
+    is_spared: Callable[[str], bool] = lambda _: False,
 ) -> int | None:
     """Pause every workflow of a store that is a copy, hold back its bus, return what it shows.
 
     What was done since then is not known here; a store whose log was lost is like a copy. From now
-    on it is a store like any other. With `is_lost` its host knows that it has lost something, and
-    the store does not (H10); with `is_of_gone` that concerns what no live host holds.
+    on it is a store like any other. With a cause its host knows that it has lost something, and
+    the store does not (H10); a workflow that `is_spared` is not concerned.
     """
-    if is_lost:
+    if cause is not None:
         ((newest,),) = tx.all("newest_moment")
-        tx.run("put_upkeep", name=COPIED, at=now if newest is None else min(newest, now))
+        tx.write("put_upkeep", name=COPIED, at=now if newest is None else min(newest, now))
     copied, lost = (tx.one("get_upkeep", name=name) for name in (COPIED, LOST))
     times = [int(mark[0]) for mark in (copied, lost) if mark is not None]
     if not times:
         return None
     since = min(times)
     for name in (COPIED, LOST):
-        tx.run("drop_upkeep", name=name)
+        tx.write("drop_upkeep", name=name)
     if copied is None:
-        tx.run("put_upkeep", name=LOST_LAST, at=since)
+        tx.write("put_upkeep", name=LOST_LAST, at=since)
         action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
-    # One of these may have been taken back since (G6, A3, G12).
-    tx.run("drop_tokens")
-    tx.run("drop_hooks")
-    tx.run("end_allowances", by=action.by, now=now)
+    if cause is not None:
+        _put_cause(tx, cause, since)
+    # One of these may have been taken back since (G6, A3, G11, G12), or proven wrong (K10).
+    tx.write("drop_tokens")
+    tx.write("drop_pairings")
+    tx.write("close_slips", now=now)
+    tx.write("doubt_proofs")
+    tx.write("drop_hooks")
+    tx.write("end_allowances", by=action.by, now=now)
     turn = _next_workflow(tx, "")
     while turn.place is Section.EVENTS:
         workflow_id = turn.workflow_id
-        if is_of_gone and tx.one("find_live_holder", id=workflow_id, clock=tx.clock_ms):
+        if is_spared(workflow_id):
             turn = _next_workflow(tx, workflow_id)
             continue
         if tx.one("blind_workflow", id=workflow_id, since=since, now=now) is not None:
-            tx.run("doubt_approved", workflow_id=workflow_id, since=since, now=now)
-            tx.run("doubt_unblocked", workflow_id=workflow_id, now=now)
+            tx.write("doubt_approved", workflow_id=workflow_id, since=since, now=now)
+            tx.write("doubt_unblocked", workflow_id=workflow_id, now=now)
             own = replace(action, id=f"{action.id}_{workflow_id}")
             statements.note(tx, own, now, workflow_id=workflow_id, target=None)
         turn = _next_workflow(tx, workflow_id)
     return since
 
 
-def is_log_lost(tx: Transaction, since: int | None) -> bool:
-    """Tell whether what a workflow is blind for was lost with the log, and not by a restore."""
-    return since is not None and lost_at(tx) == since
+def _put_cause(tx: Transaction, cause: BlindCause, since: int) -> None:
+    """Keep why workflows are blind since a moment, as long as one of them is."""
+    if cause is BlindCause.LOST_WRITES and tx.one("get_timeline") != (tx.timeline,):
+        cause = BlindCause.STANDBY_BEHIND
+    tx.write("drop_blind")
+    tx.write("put_upkeep", name=f"{BLIND}{cause} {since}", at=since)
 
 
-def lost_at(tx: Transaction) -> int | None:
-    """Return up to when a store knows what it did that lost its log last, if one was lost (H1)."""
-    found = tx.one("get_upkeep", name=LOST_LAST)
-    return None if found is None else found[0]
+def list_blind(tx: Transaction) -> dict[int, BlindCause]:
+    """Return why what is blind since a moment is so; a moment that is missing is of a backup."""
+    found: dict[int, BlindCause] = {}
+    for name, since in tx.all("list_blind"):
+        cause = BlindCause.LOST_LOG if name == LOST_LAST else BlindCause(name.split()[1])
+        # What is known to be missing says more than what may be.
+        if found.get(since) in (None, BlindCause.PROMOTION):
+            found[since] = cause
+    return found
 
 
 def drop_secret(tx: Transaction, connector: str, name: str, *, action: Action, now: int) -> None:
@@ -166,12 +184,12 @@ def _tidy_events(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> Tu
     horizon = _horizon(tx, workflow_id, before)
     old = tx.all("old_events", **here, upto=upto, horizon=horizon)
     if old:
-        tx.run("put_removed", workflow_id=workflow_id, title=retention.REMOVED)
+        tx.write("put_removed", workflow_id=workflow_id, title=retention.REMOVED)
     for seq, content in old:
-        tx.run("drop_pinned_payloads", workflow_id=workflow_id, seq=seq)
-        tx.run("drop_payload", workflow_id=workflow_id, content=content)
-        tx.run("unpin_event", workflow_id=workflow_id, seq=seq)
-        tx.run("empty_event", workflow_id=workflow_id, seq=seq, content=content)
+        tx.write("drop_pinned_payloads", workflow_id=workflow_id, seq=seq)
+        tx.write("drop_payload", workflow_id=workflow_id, content=content)
+        tx.write("unpin_event", workflow_id=workflow_id, seq=seq)
+        tx.write("empty_event", workflow_id=workflow_id, seq=seq, content=content)
     return Turned(Tidied(events=len(old)), replace(turn, after=upto))
 
 
@@ -186,7 +204,7 @@ def _tidy_runs(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> Turn
     for (first,) in tx.all("old_chains", **here, upto=upto, horizon=horizon):
         chain = _read_chain(tx, first)
         if retention.is_over(chain, horizon):
-            tx.run("tidy_recording", workflow_id=workflow_id, chain=first)
+            tx.write("tidy_recording", workflow_id=workflow_id, chain=first)
             tidied += (_empty if retention.keeps_skeleton(chain) else _drop)(tx, chain)
     return Turned(tidied, replace(turn, after=upto))
 
@@ -197,8 +215,8 @@ def _tidy_journal(tx: Transaction, turn: TidyTurn, before: int, limit: int) -> T
         return Turned(Tidied(), TidyTurn(Section.DEFERRED))
     old = tx.all("old_journal", after=turn.after, upto=upto, before=before)
     for (event_id,) in old:
-        tx.run("drop_deliveries", event_id=event_id)
-        tx.run("drop_journal_event", id=event_id)
+        tx.write("drop_deliveries", event_id=event_id)
+        tx.write("drop_journal_event", id=event_id)
     return Turned(Tidied(bus_events=len(old)), replace(turn, after=upto))
 
 
@@ -207,9 +225,11 @@ def _tidy_deferred(tx: Transaction, before: int, now: int, limit: int) -> Turned
         tx.run("drop_deferred", status=status, before=before, limit=limit)
         for status in (DeferredStatus.FIRED, DeferredStatus.CANCELLED)
     )
-    if count:
+    slips = tx.run("drop_slips", before=before, limit=limit)
+    asked = tx.run("drop_questions", before=before, limit=limit)
+    if count or slips or asked:
         return Turned(Tidied(deferred=count), TidyTurn(Section.DEFERRED))
-    tx.run("put_upkeep", name=TIDIED, at=now)
+    tx.write("put_upkeep", name=TIDIED, at=now)
     return Turned(Tidied(), None)
 
 
@@ -237,15 +257,15 @@ def _read_chain(tx: Transaction, first: str) -> tuple[ChainRun, ...]:
 def _drop(tx: Transaction, chain: tuple[ChainRun, ...]) -> Tidied:
     # A successor names the run it follows, so the last one goes first.
     for run in reversed(chain):
-        tx.run("drop_reservations", run_id=run.id)
-        tx.run("drop_run", id=run.id)
+        tx.write("drop_reservations", run_id=run.id)
+        tx.write("drop_run", id=run.id)
     return Tidied(runs=len(chain))
 
 
 def _empty(tx: Transaction, chain: tuple[ChainRun, ...]) -> Tidied:
     mutations = 0
     for run in chain:
-        tx.run("empty_run", id=run.id)
+        tx.write("empty_run", id=run.id)
         mutations += tx.run(
             "empty_mutation",
             run_id=run.id,

@@ -10,10 +10,12 @@ from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
 from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
 from duly.rules.value import decode, nearest
+from duly.rules.verb import Scope, check_right, right_to_resume
 from duly.rules.word import Act, Kind, Status
-from duly.store import statements
+from duly.store import people, statements
 from duly.store.base import Transaction
 from duly.store.ingress import change_ingress, ingress_of
+from duly.store.proposal import take_proposal
 from duly.store.record import (
     Action,
     HandlerSpec,
@@ -29,7 +31,8 @@ from duly.store.run import end_run, follow_run
 class Deployment:
     """A version to activate; `replaces` is the one that must still be active, if there is one.
 
-    `grants` are the capabilities a person gives with it, with no limit (A2).
+    `grants` are the capabilities a person gives with it, with no limit (A2). `adopts` is the
+    proposal that it was, which ends with it (M6).
     """
 
     workflow_id: str
@@ -40,6 +43,7 @@ class Deployment:
     topics: tuple[TopicSpec, ...]
     grants: tuple[str, ...] = ()
     timezone: str = "UTC"  # of cron patterns that name none (S2)
+    adopts: str | None = None
 
 
 def deploy(
@@ -73,6 +77,8 @@ def deploy(
             old_version=deployment.replaces,
         )
         statements.must(activated, f"Workflow {workflow_id}")
+    if deployment.adopts is not None:
+        take_proposal(tx, deployment.adopts)
     insert_version(tx, workflow_id, version, activated_at=now, now=now)
     _declare(tx, deployment, now)
     for capability in deployment.grants:
@@ -128,12 +134,42 @@ def keep_version(
     statements.announce(tx, announce, now)
 
 
+def decline_version(
+    tx: Transaction, workflow_id: str, version: str, *, action: Action, now: int
+) -> bool:
+    """Note that a person turned a proposal down (F3); return whether it was not before."""
+    name = statements.look(tx, workflow_id).name
+    if people.get_version(tx, workflow_id, version).activated_at is not None:
+        raise RequestRefused(
+            code="no_proposal",
+            subject=version,
+            facts={"workflow": name},
+            next=see("versions", workflow=name),
+        )
+    if people.find_target_actions(tx, workflow_id, (version,), "decline"):
+        return False
+    statements.note(tx, action, now, workflow_id=workflow_id, target=version)
+    return True
+
+
 def set_paused(
-    tx: Transaction, workflow_id: str, *, is_paused: bool, action: Action, now: int
+    tx: Transaction,
+    workflow_id: str,
+    *,
+    is_paused: bool,
+    action: Action,
+    now: int,
+    right: Scope = Scope.ADMIN,
 ) -> str | None:
-    """Store that a person paused or resumed; return the run that the pause drops (F7)."""
+    """Store that a person paused or resumed; return the run that the pause drops (F7).
+
+    `right` is what the caller may do: not everyone resumes what was restored (G4).
+    """
     statements.look(tx, workflow_id)
-    tx.run("set_paused", id=workflow_id, paused=int(is_paused), now=now)
+    if not is_paused:
+        is_restored = people.get_workflow(tx, workflow_id).blind_since is not None
+        check_right(action.verb, right, right_to_resume(is_restored=is_restored))
+    tx.write("set_paused", id=workflow_id, paused=int(is_paused), now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=None)
     open_run = tx.one("open_run", workflow_id=workflow_id)
     if not is_paused or open_run is None:
@@ -173,18 +209,23 @@ def remove(
     action: Action,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
-) -> None:
-    """Take a workflow out of service; its history stays and its name is free (W10)."""
+) -> tuple[str, ...]:
+    """Take a workflow out of service; its history stays and its name is free (W10).
+
+    Its webhooks are closed with it (G12); return the names of their secrets.
+    """
     name = statements.look(tx, workflow_id).name
     if tx.one("open_run", workflow_id=workflow_id) is not None:
         raise RequestRefused(code="has_open_run", subject=name, next=see("why", id=name))
     listening = ingress_of(tx, workflow_id)
-    tx.run("remove_workflow", id=workflow_id, now=now)
-    tx.run("orphan_handlers", workflow_id=workflow_id)
-    tx.run("orphan_topics", workflow_id=workflow_id)
+    tx.write("remove_workflow", id=workflow_id, now=now)
+    tx.write("orphan_handlers", workflow_id=workflow_id)
+    tx.write("orphan_topics", workflow_id=workflow_id)
     change_ingress(tx, workflow_id, listening, now=now)
+    closed = tuple(each for (each,) in tx.all("drop_hooks_of", prefix=f"{name}/"))
     statements.note(tx, action, now, workflow_id=workflow_id, target=None)
     statements.announce(tx, announce, now)
+    return closed
 
 
 def grant(
@@ -210,6 +251,7 @@ def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action
     name = statements.look(tx, workflow_id).name
     if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
         raise NotFound(code="no_grant", subject=capability, facts={"workflow": name})
+    tx.write("unbind_workflow", id=workflow_id)
     statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
 
 
@@ -223,16 +265,26 @@ def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> t
 
 def set_secret(
     tx: Transaction, connector: str, name: str, sealed: str, *, action: Action, now: int
-) -> tuple[str, ...]:
+) -> int:
     """Keep a sealed secret (A5); what it says is never written down as an action.
 
-    Every open run that waits for this connection is due now (F4); return their ids.
+    Every open run that waits for this connection is due now (F4). Return when it was set: later
+    than the one before it, also when the clock was set back.
     """
-    tx.run("put_secret", connector=connector, name=name, sealed=sealed, now=now)
+    put = tx.one("put_secret", connector=connector, name=name, sealed=sealed, now=now)
     statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
-    return tuple(
-        run_id for (run_id,) in tx.all("wake_connected_runs", connector=connector, now=now)
-    )
+    tx.all("wake_connected_runs", connector=connector, now=now)
+    return int(statements.must(put, f"The secret {connector}.{name}")[0])
+
+
+def swap_secret(tx: Transaction, connector: str, name: str, before: str, sealed: str) -> bool:
+    """Replace a sealed secret if it is still the one that was read; tell whether it was (K9, H12).
+
+    Of two hosts that refresh a token one wins. When it was set does not change: it is the same
+    sign-in, so what was proven with it stays proven (K10).
+    """
+    here = {"connector": connector, "name": name}
+    return tx.run("reseal_secret", **here, old_sealed=before, sealed=sealed) == 1
 
 
 def _put_grant(
@@ -244,7 +296,7 @@ def _put_grant(
     by: str,
     now: int,
 ) -> None:
-    tx.run(
+    tx.write(
         "put_grant",
         workflow_id=workflow_id,
         capability=capability,
@@ -282,10 +334,10 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
     """Write handlers and topics; what the version no longer has is orphaned, never deleted (W9)."""
     workflow_id = deployment.workflow_id
     listening = ingress_of(tx, workflow_id)
-    tx.run("orphan_handlers", workflow_id=workflow_id)
-    tx.run("orphan_topics", workflow_id=workflow_id)
+    tx.write("orphan_handlers", workflow_id=workflow_id)
+    tx.write("orphan_topics", workflow_id=workflow_id)
     for topic in deployment.topics:
-        tx.run(
+        tx.write(
             "put_topic",
             workflow_id=workflow_id,
             name=topic.name,
@@ -296,7 +348,7 @@ def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
     change_ingress(tx, workflow_id, listening, now=now)
     number = statements.take(tx, workflow_id)
     for handler in deployment.handlers:
-        tx.run(
+        tx.write(
             "put_handler",
             workflow_id=workflow_id,
             name=handler.name,

@@ -5,6 +5,18 @@
 -- Leases are counted by the clock of the server, in milliseconds (H2).
 select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
 
+-- set_limits
+-- How a commit waits for the disk, how long a transaction may stand still, and how long a statement may take: until the transaction ends (H2, L2).
+select set_config('synchronous_commit', :commit, true), set_config('idle_in_transaction_session_timeout', :idle, true), set_config('statement_timeout', :statement, true)
+
+-- guard_some
+-- How a write is sent that must change a row: the server divides by zero otherwise, and runs nothing more of what was sent with it (R8). Without a language of its own it has nothing better to raise.
+with changed as (:write returning 1) select 1 / count(*) from changed
+
+-- guard_all
+-- The same of a write that must change so many rows.
+with changed as (:write returning 1) select 1 / cast(count(*) = cast(:rows as bigint) as integer) from changed
+
 -- find_store
 -- Which schema a database has; nothing before its first host has made one (H4).
 select case when to_regclass('store') is not null then 'duly' when exists (select 1 from pg_tables where schemaname = current_schema()) then 'another' end
@@ -16,21 +28,43 @@ select current_setting('server_version_num')::integer, current_setting('fsync'),
   (select count(*) from pg_stat_activity where datname = current_database())::integer,
   (select count(*) from pg_stat_replication)::integer, cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
 
+-- list_timeouts
+-- Timeouts that hold for this user and that hosts do not set by themselves, in milliseconds: they end what a host still works on; for `doctor` (H10).
+select name, setting::bigint from pg_settings
+where name in ('lock_timeout', 'transaction_timeout', 'idle_session_timeout') and setting <> '0' order by name
+
+-- list_homeless
+-- Workflows that are bound to a machine on which no host serves: for `doctor` (H7).
+select w.name, w.machine from workflow w where w.machine is not null and w.removed_at is null
+  and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) order by w.name limit 20
+
 -- get_store_version
 -- The schema of this database.
 select version from store
+
+-- lock_hosts
+-- No host comes or goes while the schema is changed (H11).
+lock table host in share row exclusive mode
+
+-- count_live_hosts
+-- Hosts that are at work: they know the schema as it is (H11).
+select count(*)::integer from host where lease_until > extract(epoch from clock_timestamp()) * 1000
+
+-- change_store_version
+-- Written in the transaction that changes the schema.
+update store set version = :version
 
 -- put_store_version
 -- Written in the transaction that makes the schema.
 insert into store (version) values (:version)
 
--- get_timeline
+-- server_timeline
 -- Each promotion of a standby begins another timeline; the name of the log begins with it (H10).
-select timeline, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) from store for no key update
+select cast(('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32) as integer)
 
--- put_timeline
--- Written with what follows from it.
-update store set timeline = :timeline
+-- before_get_timeline
+-- Of two hosts that notice a promotion one waits for the other, and finds it noted (H10).
+select 1 from store for no key update
 
 -- agree_on_key
 -- Hosts that seal with different keys would take each other's rows for forged ones (H12).
@@ -38,7 +72,7 @@ update store set key_name = :name where key_name is null or key_name = :name or 
 
 -- create_own
 -- Part of the schema: which version it has; and of each connection of a host how many of its writes are committed (H10). The counters of a host that is evicted go with it, which waits for its open transactions (H2).
-create table store (version integer not null, key_name text, timeline text);
+create table store (version integer not null, key_name text);
 create table slot (
   host            text collate "C" not null references host (id) on delete cascade,
   number          integer not null,
@@ -49,8 +83,12 @@ create table slot (
 
 -- enter_slot
 -- A new connection of a host: it waits until the transaction of the one before it has ended, refuses what comes of that later, and reads how many writes are committed (H10).
-insert into slot (host, number, session, commit_seq) values (:host, :number, 1, 0)
+insert into slot (host, number, session, commit_seq) select id, :number, 1, 0 from host where id = :host
 on conflict (host, number) do update set session = slot.session + 1 returning session, commit_seq
+
+-- list_slots
+-- How many writes of each connection of a host are committed (H10).
+select number, commit_seq from slot where host = :host
 
 -- move_slot
 -- The first statement of every write of a host; a host that was evicted has no row (H2).
@@ -84,6 +122,26 @@ select 1 from counter where name = 'journal' for no key update
 -- before_get_subscription
 -- Two hosts may register the same subscriber at the same moment (B13).
 select 1 from counter where name = 'subscription' for no key update
+
+-- before_topic_lanes
+-- An event is opened for the subscribers that are there: none of them goes before its records are written, or they would wait for ever (B13).
+select 1 from subscription where topic = :topic and leaving = 0 order by subscriber_id for key share
+
+-- before_leave_subscription
+-- A subscriber goes after every event that is just being opened for it, and closes that record too (B13).
+select 1 from subscription where subscriber_id = :subscriber_id for update
+
+-- before_get_blob
+-- Of two writers of the same bytes, and a host that tidies, one waits for the other and sees what became of them (K15).
+select 1 from blob where workflow_id = :workflow_id and digest = :digest for no key update
+
+-- before_use_blob
+-- As before_get_blob: whether a blob is whole holds until the transaction ends.
+select 1 from blob where workflow_id = :workflow_id and digest = :digest for no key update
+
+-- before_next_leaving_blob
+-- Of two hosts that remove parts one waits, and then sees what is left.
+select 1 from blob where status = 'leaving' order by workflow_id, digest limit 1 for no key update
 
 -- before_find_subscription_holder
 -- Of two hosts that want a subscriber one waits for the other (H8).

@@ -124,9 +124,11 @@ update run set due_at = :now, updated_at = :now where open = 1 and waits = 'conn
   and (waits_on = :connector or substr(waits_on, 1, length(:connector) + 1) = :connector || '.') returning id
 
 -- put_secret
--- Sealed before it comes here (A5).
+-- Sealed before it comes here (A5). Another secret has another time, also when the clock was set back (K10).
 insert into secret (connector, name, sealed, set_at) values (:connector, :name, :sealed, :now)
-on conflict (connector, name) do update set sealed = excluded.sealed, set_at = excluded.set_at
+on conflict (connector, name) do update set sealed = excluded.sealed,
+  set_at = case when excluded.set_at > secret.set_at then excluded.set_at else secret.set_at + 1 end
+returning set_at
 
 -- leave_all
 -- The host that has the file's lock is the only one there is (H6).
@@ -134,7 +136,7 @@ delete from host
 
 -- join_host
 -- A host that is here may claim workflows (H2).
-insert into host (id, name, started_at, lease_until) values (:id, :name, :now, :lease_until)
+insert into host (id, name, started_at, machine, lease_until, timeline) values (:id, :name, :now, :machine, :lease_until, :timeline)
 
 -- renew_host
 -- A lease that is over is never renewed: another host may be evicting this one (H2).
@@ -149,17 +151,30 @@ select id, lease_until, serves from host where id <> :id and lease_until is not 
 delete from host where id = :id and lease_until = :lease_until and lease_until <= :clock
 
 -- find_host
--- Whether a host is still here, and until when its lease lasts.
-select lease_until from host where id = :id
+-- Whether a host is still here, and until when its lease lasts; and on which timeline it has compared what it was told (H10).
+select lease_until, timeline from host where id = :id
+
+-- confirm_host
+-- The host has compared its counters on this timeline, under a lease that is not over (H10).
+update host set timeline = :timeline where id = :id and lease_until > :clock
 
 -- leave_host
 -- What it has claimed is free from now on.
 delete from host where id = :id
 
 -- claim_workflow
--- A workflow that no other host holds; the new epoch fences every earlier claim, the host's own too.
+-- A workflow that no other host holds, and that is bound to no other machine (H7); the new epoch fences every earlier claim, the host's own too.
 update workflow set holder = :host, epoch = epoch + 1
-where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)) returning epoch
+where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder))
+  and (machine is null or machine = (select h.machine from host h where h.id = :host)) returning epoch
+
+-- bind_workflow
+-- It uses files of the machine of its holder (H7).
+update workflow set machine = (select h.machine from host h where h.id = workflow.holder) where id = :id and machine is null
+
+-- unbind_workflow
+-- What was revoked may have bound it. The new epoch lets its holder claim it anew, and bind it again if it must be. Not while a run is open: its call is known on one machine alone (H7).
+update workflow set machine = null, epoch = epoch + 1 where id = :id and machine is not null and not exists (select 1 from run r where r.workflow_id = workflow.id and r.open = 1)
 
 -- release_workflow
 -- A host gives back what is more than its share, between two runs: with a run that is open it keeps what it knows of its sends (H7).
@@ -167,8 +182,8 @@ update workflow set holder = null
 where id = :id and holder = :host and epoch = :epoch and not exists (select 1 from run r where r.workflow_id = workflow.id and r.open = 1)
 
 -- count_workflows
--- What the hosts of a fleet share (H7); read once in every renewal (scan of workflow_one_name).
-select count(*) from workflow where removed_at is null
+-- What the hosts of a fleet share, and what only hosts on the machine of this one can run (H7); read once in every renewal (scan of workflow).
+select count(*) filter (where machine is null), count(*) filter (where machine = (select h.machine from host h where h.id = :id)) from workflow where removed_at is null
 
 -- list_hosts
 -- For people: every host with its lease and how many workflows it holds; hosts and workflows are few enough to be walked (scan of host, and a sort).
@@ -266,8 +281,9 @@ where r.run_id = :run_id
 
 -- reserve_events
 -- A set of them, by their numbers, and only while they are pending; the judgement was made in this same transaction. The scan is over the set.
+-- `coalesce`: otherwise SQLite walks all that is pending in the workflow (event_pending) for each set.
 update event set status = 'reserved', reserved_by = :run_id, attempts = attempts + 1
-where workflow_id = :workflow_id and seq in (select cast(i.key as bigint) from json_each(:seqs) i) and status = 'pending'
+where workflow_id = :workflow_id and seq in (select cast(i.key as bigint) from json_each(:seqs) i) and coalesce(status, '') = 'pending'
 
 -- insert_reservations
 -- Which content the run was shown of each, pinned (C6). The scan is over the set.
@@ -493,9 +509,9 @@ delete from recording where workflow_id = :workflow_id and step = 'produce'
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).
 insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at,
-  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, asked, approved_by, allowance_id, seal)
+  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, asked, approved_by, allowance_id, seal, basis)
 values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now,
-  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms, :asked, :approved_by, :allowance_id, :seal)
+  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms, :asked, :approved_by, :allowance_id, :seal, :basis)
 on conflict do nothing
 
 -- move_mutation
@@ -508,8 +524,9 @@ update mutation set status = :status, due_at = case when :status = 'needs_reconc
 where held_by = :held_by and status = :old_status
 
 -- send_mutation
--- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4).
+-- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4). What it was sent with stays while that send is unknown.
 update mutation set status = 'in_flight', attempt = attempt + 1, resends = resends + :is_resend, is_resent = case when :is_resend = 1 then 1 else is_resent end,
+  basis = case when :is_resend = 1 then basis else :basis end,
   first_boot = case when first_sent_at is null then :boot else first_boot end,
   first_boot_ms = case when first_sent_at is null then :boot_ms else first_boot_ms end,
   first_sent_at = coalesce(first_sent_at, :now), sent_at = :now, due_at = null, updated_at = :now
@@ -559,7 +576,7 @@ update mutation set end_seal = :seal, seal = :begun, digests = :digests where id
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said, digests, end_seal
+  seal, known_how, known_at, known_by, known_said, digests, end_seal, handle, basis
 from mutation where id > :after order by id limit :limit
 
 -- pass_mutation
@@ -579,6 +596,11 @@ update mutation set asks = 0, resends = 0 where id = :id
 -- keep_late_answer
 -- What sends returned when they decided nothing any more, as JSON, shown beside what was decided (L1); guarded by what was kept before.
 update mutation set late = :late where id = :id and late is not distinct from :old returning id
+
+-- keep_handle
+-- The handle of the first step of a call, before its second leaves (L14). Only of the send that is out: after that the row is asked about without it.
+update mutation set handle = :handle, seal = :seal, updated_at = :now
+where id = :id and workflow_id = :workflow_id and status = 'in_flight' and attempt = :attempt and handle is not distinct from :old_handle
 
 -- list_first_sends
 -- Since when the outside has known a key: the first send of every row that has it (L7).
@@ -663,7 +685,7 @@ update secret set sealed = :sealed where connector = :connector and name = :name
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said, digests, end_seal,
+  seal, known_how, known_at, known_by, known_said, digests, end_seal, handle, basis,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where id = :id
 
@@ -672,7 +694,7 @@ from mutation where id = :id
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said, digests, end_seal,
+  seal, known_how, known_at, known_by, known_said, digests, end_seal, handle, basis,
   (select min(o.first_sent_at) from mutation o where o.key = mutation.key and o.first_sent_at is not null)
 from mutation where held_by = :held_by
 
@@ -690,11 +712,15 @@ select h.name, h.kind, h.position, h.next_run_at, h.wake_at, h.changed, h.seen, 
 from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 
 -- due_runs
+-- Here and below: a host of a fleet is told only of what it holds, and, where it has room, of what no host holds and its machine can do (H7): the list
+-- is cut, and what others hold must not fill it.
 -- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). A run that has a call out
 -- is seen always: after a restart no task waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
-select r.workflow_id, r.id, r.status from run r
-where r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
-  or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon or r.due_at is not null and r.updated_at > :now) and (select w.paused from workflow w where w.id = r.workflow_id) = 0)
+select r.workflow_id, r.id, r.status from run r cross join workflow w
+where w.id = r.workflow_id and r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
+  or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon or r.due_at is not null and r.updated_at > :now) and w.paused = 0)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 order by r.workflow_id limit :limit
 
 -- due_producers
@@ -702,6 +728,8 @@ order by r.workflow_id limit :limit
 select h.workflow_id, h.name, h.position, h.next_run_at from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.next_run_at <= :now and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 order by h.next_run_at, h.position limit :limit
 
 -- suspect_producers
@@ -709,6 +737,8 @@ order by h.next_run_at, h.position limit :limit
 select distinct h.workflow_id from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.planned_at > :now and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 limit :limit
 
 -- due_untried
@@ -719,6 +749,8 @@ select h.workflow_id, h.name, h.position,
 from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'consumer' and h.orphaned = 0 and h.untried = 1 and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 order by h.workflow_id, h.position limit :limit
 
 -- due_changed
@@ -730,6 +762,8 @@ select d.workflow_id, d.name, d.position, d.oldest from (
   from handler h join workflow w on w.id = h.workflow_id
   where h.kind = 'consumer' and h.orphaned = 0 and h.changed > h.seen and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
     and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+    and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+      and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 ) d
 where d.oldest is not null order by d.workflow_id, d.position limit :limit
 
@@ -741,13 +775,17 @@ select h.workflow_id, h.name, h.position,
 from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and (h.wake_at <= :now or h.wake_at > :wake_horizon) and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
 order by h.wake_at, h.position limit :limit
 
 -- due_reconciles
 -- Unknown mutations whose time to be asked about has come; a pause does not stop the asking (F7). They are few, so their index is walked (scan of mutation_due).
-select workflow_id, id, held_by from mutation
-where status = 'needs_reconcile' and (due_at <= :now or due_at > :horizon or updated_at > :now)
-order by due_at limit :limit
+select m.workflow_id, m.id, m.held_by from mutation m join workflow w on w.id = m.workflow_id
+where m.status = 'needs_reconcile' and (m.due_at <= :now or m.due_at > :horizon or m.updated_at > :now)
+  and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+order by m.due_at limit :limit
 
 -- due_deferred
 -- Deferred events whose time has come (B2).

@@ -8,7 +8,10 @@
 -- Workflows   workflow, version, handler, topic          what is deployed and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
--- People      granted, allowance, secret, token, action  what is allowed, who is let in, and who did what
+-- Blobs       blob, blob_part                            bytes that workflows were given, by their digest
+-- People      granted, allowance, secret, token, proposal, action  what is allowed, who is let in, what is proposed, and who did what
+-- Channels    pairing, slip                              which accounts may decide, and what they were asked
+-- Models      model_question, model_day                  what was asked of language models, and how much in a day
 -- Bus         counter, journal, subscription, delivery, deferred, extension_state
 -- Upkeep      upkeep                                     when the store was looked after, and whether it is a copy
 
@@ -18,7 +21,9 @@ create table host (
   name            text,                                                  -- the machine and the process, for people
   started_at      bigint not null,
   serves          integer not null default 0 check (serves in (0, 1)),   -- H7: it runs workflows, and does not only take acts
-  lease_until     bigint                                                 -- by the database's clock; null: its lease is the file's lock (H6)
+  lease_until     bigint,                                                -- by the database's clock; null: its lease is the file's lock (H6)
+  machine         text,                                                  -- H7: where its files are; null if it is alone
+  timeline        bigint                                                 -- H10: of the server, when the host last compared what it was told
 );
 
 create table workflow (
@@ -34,7 +39,8 @@ create table workflow (
   repairs_since   bigint not null default 0,                             -- F3: repairs asked for, counted per day
   repairs         integer not null default 0,
   created_at      bigint not null,
-  removed_at      bigint
+  removed_at      bigint,
+  machine         text                                                   -- H7: it uses files of this machine, and only hosts there claim it
 );
 create unique index workflow_one_name on workflow (name) where removed_at is null;
 
@@ -115,7 +121,7 @@ create table event (
 create unique index event_one_message on event (workflow_id, topic, message_id);
 create index event_pending on event (workflow_id, topic, seq) where status = 'pending';
 create index event_reserved on event (reserved_by) where status = 'reserved';
-create index event_consumed on event (workflow_id, finished_at) where status = 'consumed';  -- U1: what was processed lately
+create index event_consumed on event (workflow_id, finished_at, seq, topic) where status = 'consumed';  -- U1: what was processed lately
 
 -- Bodies stand aside: `event` stays narrow, and what a run was shown stays what it was.
 create table payload (
@@ -247,6 +253,8 @@ create table mutation (
   known_said      text,                                                  -- what the outside said, or the person
   digests         text,                                                  -- L15: of what retention may remove; null until the row ends
   end_seal        text,                                                  -- L15: over all that changes no more; its first word names the key
+  handle          text,                                                  -- L14: what the first step of a call of two steps made, as JSON
+  basis           text,                                                  -- L7: a digest of the service, the account and the secrets that it was sent with
   check (status <> 'needs_reconcile' or due_at is not null)              -- L5: an unknown row has a time to ask about it
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
@@ -263,6 +271,30 @@ create table recording (
   step            text not null,
   reads           text not null,                                         -- F3: without secrets
   primary key (workflow_id, chain, step)
+);
+
+-- K15: bytes that a workflow was given. Its scripts see the digest, the size, a name and a type; only tools see the bytes.
+create table blob (
+  workflow_id     text not null references workflow (id),
+  digest          text not null check (length(digest) = 64),             -- SHA-256, in hexadecimal
+  size            bigint not null,
+  status          text not null check (status = 'writing' or status = 'kept' or status = 'leaving' or status = 'removed'),
+  was_whole       integer not null default 0 check (was_whole in (0, 1)),  -- H5: then its digest and size stay for good
+  created_at      bigint not null,
+  used_at         bigint not null,                                       -- when it was last given to the workflow, or by it to a tool
+  primary key (workflow_id, digest)
+);
+create index blob_by_use on blob (used_at, workflow_id, digest) where status <> 'removed';
+create index blob_sizes on blob (workflow_id, size) where status in ('writing', 'kept');
+create index blob_leaving on blob (workflow_id, digest) where status = 'leaving';
+
+create table blob_part (
+  workflow_id     text not null,
+  digest          text not null,
+  number          integer not null,
+  body            blob not null check (262144 >= length(body)),
+  primary key (workflow_id, digest, number),
+  foreign key (workflow_id, digest) references blob (workflow_id, digest)
 );
 
 -- A1: what a workflow may do; `grant` itself is a word of SQL.
@@ -303,6 +335,21 @@ create table secret (
   primary key (connector, name)
 );
 
+-- K10: whether a tool can be asked, tried once with the user's own account. It is written before the first byte leaves.
+create table proof (
+  tool            text primary key,
+  key             text not null,                                         -- of the call that was made for it
+  args            text not null,
+  basis           text not null,                                         -- a digest of what it depends on: service, account, secrets
+  status          text not null check (status = 'begun' or status = 'proven' or status = 'failed'),
+  fault           text,                                                  -- why it failed
+  said            text,                                                  -- what the outside said about that
+  handle          text,                                                  -- L14
+  begun_by        text not null,
+  begun_at        bigint not null,
+  ended_at        bigint
+);
+
 -- G6: what lets a program or a browser in over HTTP. Its secret part is not here, only a digest of it.
 create table token (
   name            text primary key check (length(name) between 1 and 80),
@@ -314,6 +361,88 @@ create table token (
   made_at         bigint not null,
   expires_at      bigint                                                 -- null: until it is revoked
 );
+
+-- G11: an account of a person that may decide over a channel. Until it is paired its row has the digest of a code.
+create table pairing (
+  channel         text not null,
+  name            text not null check (length(name) between 1 and 60),
+  account         text,                                                  -- at the service; null: not paired yet
+  digest          text,                                                  -- of the code that pairs it, once
+  made_by         text not null,
+  made_at         bigint not null,
+  paired_at       bigint,
+  primary key (channel, name),
+  check ((account is null) = (digest is not null) and (account is null) = (paired_at is null))
+);
+create unique index pairing_one_account on pairing (channel, account) where account is not null;
+
+-- G11: a message that asks one account about one content of one call; it is found by the digest of its code.
+create table slip (
+  id              text primary key,
+  channel         text not null,
+  account         text not null,
+  mutation_id     text not null references mutation (id),
+  hash            text not null,                                         -- of the call that it shows
+  digest          text not null unique,
+  status          text not null check (status = 'sending' or status = 'asked' or status = 'closed'),
+  message         text,                                                  -- its id at the service, once that is known
+  made_at         bigint not null,
+  closed_at       bigint,
+  check ((status = 'closed') = (closed_at is not null))
+);
+create unique index slip_one_open on slip (channel, account, mutation_id) where status <> 'closed';
+create index slip_closed on slip (closed_at) where status = 'closed';    -- H5: what retention removes
+
+-- M6: a source that an agent or a program proposes. It is no version and grants nothing until a person adopts it by its hash.
+create table proposal (
+  hash            text primary key,                                      -- of the name, what it replaces, the language and the text
+  workflow        text not null,                                         -- a name; it may have no workflow yet
+  replaces        text,                                                  -- the version that was active then; null: none
+  language        text not null check (language in ('javascript', 'python')),
+  source          text not null,
+  findings        text not null,
+  uses            text not null,                                         -- the capabilities it needs, as JSON
+  author          text not null,
+  note            text not null,                                         -- why, in the words of its author
+  created_at      bigint not null
+);
+
+-- M2: a question to a language model. It is written before the question leaves, and kept for the newest of each workflow.
+create table model_question (
+  id              text primary key,
+  workflow_id     text not null,                                         -- whose budget pays; '': the host's own
+  run_id          text,
+  chain           text,                                                  -- M3: within it the same question is asked once
+  model           text not null,                                         -- as the settings name it
+  purpose         text not null,
+  digest          text not null,                                         -- of all that was asked
+  question        text not null,                                         -- its beginning, without secrets
+  status          text not null check (status = 'asked' or status = 'answered' or status = 'failed'),
+  answer          text,                                                  -- without secrets, as the caller got it
+  fault           text,                                                  -- the code of what went wrong
+  reserved        bigint not null,                                       -- tokens, until it is known what it took
+  tokens_in       bigint not null default 0,
+  tokens_out      bigint not null default 0,
+  asked_at        bigint not null,
+  ended_at        bigint,
+  check ((status = 'asked') = (ended_at is null) and (status = 'answered') = (answer is not null))
+);
+create index model_question_of_chain on model_question (chain, digest) where status = 'answered' and chain is not null;
+create index model_question_by_workflow on model_question (workflow_id, id);
+create index model_question_old on model_question (asked_at);            -- H5: what retention removes
+
+-- M2: what was asked of a model in a day of UTC, for one workflow; it counts on before a question leaves.
+create table model_day (
+  workflow_id     text not null,
+  model           text not null,
+  day             bigint not null,                                       -- days since 1970
+  calls           bigint not null,
+  reserved        bigint not null,
+  tokens_in       bigint not null,
+  tokens_out      bigint not null,
+  primary key (workflow_id, model, day)
+);
+create index model_day_old on model_day (day);
 
 -- A6: who did what, when, to what; written in the transaction of the act itself.
 create table action (
@@ -420,7 +549,8 @@ create table extension_state (
 );
 
 -- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows; `held`, in a
--- restored store, what moment its bus shows, until a person resumes it.
+-- restored store, what moment its bus shows, until a person resumes it; `timeline` (H10) is no moment: each promotion of a server's standby
+-- begins another one.
 create table upkeep (
   name            text primary key,
   at              bigint not null

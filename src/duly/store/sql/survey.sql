@@ -15,7 +15,7 @@ where r.workflow_id = i.key and r.open = 1
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
-  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal, m.handle, m.basis
 from json_each(:run_ids) i cross join mutation m where m.held_by = i.key
 
 -- survey_inputs
@@ -66,13 +66,15 @@ where e.workflow_id = i.value ->> 0 and e.seq in (
 order by e.workflow_id, e.seq
 
 -- survey_processed
--- What each workflow consumed lately, by topic: how many, and how many of them were inputs; no count goes further than the limit (U1). The scan is over the set.
-select e.workflow_id, e.topic, count(*), sum(case when exists (
+-- What each workflow consumed lately, by topic and hour: how many, and how many of them were inputs (U1). It reads no further back than the limit and what was consumed in that one
+-- millisecond, along an index that has all it needs (event_consumed). The scan is over the set.
+select e.workflow_id, e.topic, (e.finished_at - :since) / :hour_ms, count(*), sum(case when exists (
     select 1 from cause c where c.workflow_id = e.workflow_id and c.seq = e.seq) then 0 else 1 end)
 from json_each(:ids) i cross join event e
-where e.workflow_id = i.key and e.seq in (
-  select l.seq from event l where l.workflow_id = i.key and l.status = 'consumed' and l.finished_at >= :since order by l.finished_at desc limit :limit)
-group by e.workflow_id, e.topic
+where e.workflow_id = i.key and e.status = 'consumed' and e.finished_at >= coalesce((
+  select l.finished_at from event l where l.workflow_id = i.key and l.status = 'consumed' and l.finished_at >= :since
+  order by l.finished_at desc limit 1 offset :limit), :since)
+group by e.workflow_id, e.topic, (e.finished_at - :since) / :hour_ms
 
 -- survey_applied
 -- How many calls of each tool were done lately; no count goes further than the limit (U1). The index is walked from tool to tool. The scans are over the set and its tools.
@@ -92,12 +94,13 @@ select a.workflow_id, a.by from json_each(:ids) i cross join action a
 where a.id = (select l.id from action l where l.workflow_id = i.key and l.verb = 'pause' order by l.id desc limit 1)
 
 -- survey_proposed
--- The newest repair of each that was not adopted and is newer than what is active (F3); a workflow has few versions. The scan is over the set, the sort over its versions.
+-- The newest repair of each that was neither adopted nor declined and is newer than what is active (F3); a workflow has few versions. The scan is over the set, the sort over its versions.
 select workflow_id, version, created_at from (
   select v.workflow_id, v.version, v.created_at, row_number() over (partition by v.workflow_id order by v.created_at desc, v.version desc) as place
   from json_each(:ids) i cross join workflow w cross join version a cross join version v
   where w.id = i.key and a.workflow_id = w.id and a.version = w.active_version
-    and v.workflow_id = w.id and v.origin = 'repair' and v.activated_at is null and v.created_at >= a.created_at) as proposed
+    and v.workflow_id = w.id and v.origin = 'repair' and v.activated_at is null and v.created_at >= a.created_at
+    and not exists (select 1 from action d where d.target = v.version and d.workflow_id = w.id and d.verb = 'decline')) as proposed
 where place = 1
 
 -- survey_findings
@@ -134,6 +137,11 @@ select distinct traced.root, e.status from (
 cross join event e cross join topic t
 where e.workflow_id = :workflow_id and e.seq = traced.seq and t.workflow_id = e.workflow_id and t.name = e.topic
   and (t.consumer is not null or e.seq <= t.worked_until)
+
+-- list_target_actions
+-- All that was done to each thing, oldest first (A6). The scan is over the set, the sort over what was found.
+select a.id, a.at, a.by, a.verb, a.workflow_id, a.target, a.detail from json_each(:targets) i cross join action a
+where a.target = i.key and a.workflow_id = :workflow_id order by a.id limit :limit
 
 -- find_target_actions
 -- The last time that a person or an extension did this to each thing (A6). The scan is over the set.

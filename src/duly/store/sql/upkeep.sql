@@ -13,9 +13,26 @@ insert into upkeep (name, at) values (:name, :at) on conflict (name) do update s
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
 
--- find_live_holder
--- Whether a host that is here holds a workflow: it compares by itself what it was told (H10).
-select 1 from workflow w join host h on h.id = w.holder where w.id = :id and (h.lease_until is null or h.lease_until > :clock)
+-- list_blind
+-- Why workflows are blind since a moment (H1, H10; scan of upkeep, which has few rows).
+select name, at from upkeep where name = 'lost last' or substr(name, 1, 6) = 'blind '
+
+-- drop_blind
+-- Causes for which no workflow and no bus is held back any more (scan of upkeep and workflow; once at a loss).
+delete from upkeep where substr(name, 1, 6) = 'blind ' and at not in (select w.blind_since from workflow w where w.blind_since is not null)
+  and at not in (select u.at from upkeep u where u.name = 'held')
+
+-- get_timeline
+-- On which timeline the store was seen last, if it is on a server (H10).
+select at from upkeep where name = 'timeline'
+
+-- find_holder
+-- Which host has claimed a workflow, if that one is still here: it compares by itself what it was told, or is evicted (H10).
+select h.id from workflow w join host h on h.id = w.holder where w.id = :id
+
+-- has_claimed
+-- Whether this host was the last to claim a workflow.
+select 1 from workflow where id = :id and holder = :host
 
 -- newest_moment
 -- The newest time the store knows of, for one that has lost its log: what was done later is not in it (scan of run; once in the life of a store).
@@ -168,6 +185,24 @@ where workflow_id = :workflow_id and open = 1 and status = 'paused:approval' and
 -- A secret that cannot be read, or is needed no more.
 delete from secret where connector = :connector and name = :name
 
+-- begin_proof
+-- A trial is written down before its first byte leaves (K10); it replaces the one that the caller has seen, and no other.
+insert into proof (tool, key, args, basis, status, fault, said, handle, begun_by, begun_at, ended_at)
+values (:tool, :key, :args, :basis, 'begun', null, null, null, :begun_by, :begun_at, null)
+on conflict (tool) do update set key = excluded.key, args = excluded.args, basis = excluded.basis, status = excluded.status, fault = null,
+  said = null, handle = null, begun_by = excluded.begun_by, begun_at = excluded.begun_at, ended_at = null
+where proof.key = :over
+returning tool
+
+-- keep_proof_handle
+-- What the first of two steps made, before the second is sent (L14).
+update proof set handle = :handle where tool = :tool and key = :key and status = 'begun'
+
+-- end_proof
+-- A trial that was not found may be found later, so the end of it may be written again.
+update proof set status = :status, fault = :fault, said = :said, ended_at = :now
+where tool = :tool and key = :key and status <> 'proven'
+
 -- insert_token
 -- A name that is taken makes no row; the caller says so.
 insert into token (name, id, kind, scope, digest, made_by, made_at, expires_at)
@@ -178,13 +213,35 @@ on conflict (name) do nothing returning name
 -- Revoked: nothing of it is kept but the act.
 delete from token where name = :name
 
+-- insert_proposal
+-- The same text over the same version is the same proposal; the caller says so.
+insert into proposal (hash, workflow, replaces, language, source, findings, uses, author, note, created_at)
+values (:hash, :workflow, :replaces, :language, :source, :findings, :uses, :author, :note, :now)
+on conflict (hash) do nothing returning hash
+
+-- drop_proposal
+-- Adopted or declined: its text is a version then, or nothing.
+delete from proposal where hash = :hash
+
+-- drop_old_proposals
+-- Those of one workflow over a version that is active no more can be adopted no more (scan of proposal).
+delete from proposal where workflow = :workflow and replaces is not null and replaces <> :replaces
+
 -- end_allowances
 -- A store that was restored may hold allowances that were revoked since: every call is asked about again (A3, H5; scan of allowance).
 update allowance set revoked_by = :by, revoked_at = :now where revoked_at is null
 
+-- doubt_proofs
+-- And trials after which another one failed: each tool is tried anew before its word is believed (K10). One that was begun or has failed is asked about first, and stays (scan of proof).
+update proof set basis = '' where status = 'proven'
+
 -- drop_hooks
 -- And keys of webhooks that were replaced since: each is opened anew (G12).
 delete from secret where connector = 'hooks'
+
+-- drop_hooks_of
+-- A workflow that is removed takes its webhooks along: its name may begin again (G12, W10; scan of secret, which has few rows).
+delete from secret where connector = 'hooks' and substr(name, 1, length(:prefix)) = :prefix returning name
 
 -- drop_tokens
 -- A store that was restored may hold tokens that were revoked since; all are made anew (scan of token).
@@ -225,3 +282,8 @@ where not exists (select 1 from payload p where p.workflow_id = e.workflow_id an
 select r.id from run r where r.open = 1 and exists (
   select 1 from reservation v where v.run_id = r.id
     and not exists (select 1 from payload p where p.workflow_id = r.workflow_id and p.content = v.content)) limit 100
+
+-- find_torn
+-- K15: every byte of a blob that can be seen is here (scan of blob).
+select b.workflow_id || ' ' || b.digest from blob b where b.status = 'kept'
+  and b.size <> (select coalesce(sum(length(p.body)), 0) from blob_part p where p.workflow_id = b.workflow_id and p.digest = b.digest) limit 100

@@ -3,22 +3,26 @@
 
 -- list_workflows
 -- By name; workflows are few, removed ones are left out (scan of workflow_one_name).
-select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
+  case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end
 from workflow where removed_at is null and name > :after order by name limit :limit
 
 -- find_workflow
--- The name is the identity of what is deployed now.
-select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+-- The name is the identity of what is deployed now; hosts are few (scan of h).
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
+  case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end
 from workflow where name = :name and removed_at is null
 
 -- get_workflow
--- Removed ones too: their history is readable.
-select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+-- Removed ones too: their history is readable; hosts are few (scan of h).
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
+  case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end
 from workflow where id = :id
 
 -- list_workflows_by_ids
 -- A few of them, removed ones too. The scan is over the set.
-select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since
+select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since,
+  case when w.machine is not null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) then w.machine end
 from json_each(:ids) i cross join workflow w where w.id = i.key
 
 -- list_handlers
@@ -132,7 +136,7 @@ order by r.id desc limit :limit
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said, digests, end_seal
+  seal, known_how, known_at, known_by, known_said, digests, end_seal, handle, basis
 from mutation where id < :before and (cast(:status as text) is null or status = :status) order by id desc limit :limit
 
 -- list_workflow_mutations
@@ -140,7 +144,7 @@ from mutation where id < :before and (cast(:status as text) is null or status = 
 select id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, refused, result, error, attempt, resends, asks,
   first_sent_at, sent_at, due_at, created_at, updated_at, lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, is_resent,
   outage_since, outage_count, outage_ms, outage_told, late, asked, approved_by, allowance_id, args_proposed, amended_by,
-  seal, known_how, known_at, known_by, known_said, digests, end_seal
+  seal, known_how, known_at, known_by, known_said, digests, end_seal, handle, basis
 from mutation where workflow_id = :workflow_id and id < :before and (cast(:status as text) is null or status = :status)
 order by id desc limit :limit
 
@@ -149,9 +153,9 @@ order by id desc limit :limit
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
-  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
-from run r join mutation m on m.held_by = r.id
-where r.open = 1 and (cast(:workflow_id as text) is null or r.workflow_id = :workflow_id) and m.status = 'proposed' and m.id < :before
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal, m.handle, m.basis
+from run r cross join mutation m
+where r.open = 1 and (cast(:workflow_id as text) is null or r.workflow_id = :workflow_id) and m.held_by = r.id and m.status = 'proposed' and m.id < :before
 order by m.id desc limit :limit
 
 -- list_waiting
@@ -171,6 +175,10 @@ where workflow_id = :workflow_id and id < :before order by id desc limit :limit
 -- The envelope of a workflow (A1).
 select capability, mutations_per_day, matching, granted_by, granted_at from granted where workflow_id = :workflow_id order by capability
 
+-- list_capabilities
+-- What any workflow was granted, each once: a host has few (scan of granted).
+select distinct g.capability from granted g join workflow w on w.id = g.workflow_id where w.removed_at is null order by g.capability
+
 -- list_allowances
 -- Newest first, of one workflow or of all (scan of allowance, cut by the limit).
 select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
@@ -179,23 +187,55 @@ from allowance a where (cast(:workflow_id as text) is null or a.workflow_id = :w
 
 -- get_secret
 -- Sealed; the host opens it.
-select sealed from secret where connector = :connector and name = :name
+select connector, name, sealed, set_at from secret where connector = :connector and name = :name
+
+-- list_proofs
+-- All of them: a host has few tools (scan of proof).
+select tool, key, args, basis, status, fault, said, handle, begun_by, begun_at, ended_at from proof order by tool
+
+-- get_proof
+-- By its tool.
+select tool, key, args, basis, status, fault, said, handle, begun_by, begun_at, ended_at from proof where tool = :tool
+
+-- list_secret_times
+-- When each secret was set, for another account has other times; a host has few (scan of secret).
+select connector, name, set_at from secret order by connector, name
 
 -- list_secrets
 -- Sealed, all of them: a host opens them when it starts; a connector has few (scan of secret).
-select connector, name, sealed from secret order by connector, name
+select connector, name, sealed, set_at from secret order by connector, name
 
 -- get_token
 -- By the part of it that is no secret (G6).
 select name, id, kind, scope, digest, made_by, made_at, expires_at from token where id = :id
 
+-- find_sign_in
+-- A name that a device ever had is not given to another one (G6).
+select id from action where target = :name and verb = 'sign_in' limit 1
+
 -- list_tokens
 -- All of them: a host has few (scan of token).
 select name, id, kind, scope, digest, made_by, made_at, expires_at from token order by name
 
+-- get_proposal
+-- By its hash, with the version that is active now under its name (M6).
+select p.hash, p.workflow, p.replaces, p.language, p.source, p.findings, p.uses, p.author, p.note, p.created_at, w.active_version
+from proposal p left join workflow w on w.name = p.workflow and w.removed_at is null where p.hash = :hash
+
+-- list_source_proposals
+-- Newest first, each with the version that is active now; there are few (scan of proposal, sort of what it finds).
+select p.hash, p.workflow, p.replaces, p.language, p.source, p.findings, p.uses, p.author, p.note, p.created_at, w.active_version
+from proposal p left join workflow w on w.name = p.workflow and w.removed_at is null
+where cast(:workflow as text) is null or p.workflow = :workflow order by p.created_at desc, p.hash
+
+-- count_proposals
+-- A store takes few of them (scan of proposal).
+select count(*) from proposal
+
 -- find_former_workflow
 -- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
-select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since
+select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
+  case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end
 from workflow where name = :name order by created_at desc, id desc limit 1
 
 -- list_workflow_inputs
@@ -249,7 +289,7 @@ where workflow_id = :workflow_id and verb = :verb and at <= :at order by id desc
 select m.id, m.workflow_id, m.run_id, m.held_by, m.tool, m.args, m.title, m.inputs, m.key, m.hash, m.status, m.refused, m.result, m.error,
   m.attempt, m.resends, m.asks, m.first_sent_at, m.sent_at, m.due_at, m.created_at, m.updated_at, m.lag_ms, m.timeout_ms, m.key_lifetime_ms,
   m.first_boot, m.first_boot_ms, m.is_resent, m.outage_since, m.outage_count, m.outage_ms, m.outage_told, m.late, m.asked, m.approved_by, m.allowance_id,
-  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal
+  m.args_proposed, m.amended_by, m.seal, m.known_how, m.known_at, m.known_by, m.known_said, m.digests, m.end_seal, m.handle, m.basis
 from mutation m where m.id in (
   select h.id from (
     select seq from cause where workflow_id = :workflow_id and root = :root union select :root) as traced

@@ -1,0 +1,176 @@
+"""The counters of a host's connections: what became of a write, and whether the store is older.
+
+Law 1  Every write of a host begins by moving the counter of its connection, its *slot*. A host that
+       was evicted has no slots: it writes nothing more, an act of a person included (H2).
+Law 2  A new connection enters its slot by raising the session. The transaction of the connection
+       before it has ended by then, or will find another session. So the counter says for certain
+       whether the last write was committed (H10).
+Law 3  Each entry compares what all connections of the host were told. A counter below the last
+       barrier that was acknowledged shows a store that is older than its host was told: a standby
+       that was promoted, or a backup. So does a host that is missing after a promotion.
+       A write may be acknowledged by the old server when the host has compared on the new one. Then
+       the next write of the host compares again.
+Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
+       died. Their host has lost track of its runs, and claims them anew (R7).
+Law 5  A host that has compared on the server's timeline says so in its row. A host whose lease was
+       over by then says nothing: another one may have taken its place in what was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from duly.errors import Fenced, StoreOlder
+from duly.store.base import Durability, Row, Transaction
+
+NAME = "PostgreSQL"
+
+
+@dataclass(slots=True)
+class Slot:
+    """What one connection of a host knows of its counter."""
+
+    number: int
+    host_id: str
+    session: int
+    commit_seq: int
+    told_seq: int = 0  # of the last write that was acknowledged
+    barrier_seq: int = 0  # of the last barrier among them
+
+    @property
+    def named(self) -> dict[str, str | int]:
+        """Name it, in the session in which it was entered."""
+        return {"host": self.host_id, "number": self.number, "session": self.session}
+
+    def tell(self, durability: Durability) -> None:
+        """Note that the last write was acknowledged."""
+        self.told_seq = self.commit_seq
+        if durability is Durability.BARRIER:
+            self.barrier_seq = self.commit_seq
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A slot as the store has it, on which timeline, and whether riders of the host are lost."""
+
+    slot: Slot
+    timeline: int | None
+    lacks_riders: bool
+    compared: int = 0  # so many late acknowledgements were known when the host compared
+
+
+@dataclass(slots=True)
+class HostSlots:
+    """What a host knows of all its counters, and the timeline on which it compared them last."""
+
+    timeline: int | None = None
+    by_number: dict[int, Slot] = field(default_factory=dict)
+    given_up: frozenset[str] = frozenset()  # ids under which the host writes nothing more
+    lacks_riders: bool = False  # the host has not been told of it yet
+    entries: int = 0  # how many new connections have entered
+    late: int = 0  # writes that were acknowledged when another connection had entered meanwhile
+    compared: int = 0  # so many of them the host has compared
+    # Connections enter in threads of their own; a counter that is left out is never compared.
+    _keeping: Lock = field(default_factory=Lock, repr=False)
+
+    @property
+    def must_compare(self) -> bool:
+        """Tell whether a write was acknowledged after the last comparison, by a server before it.
+
+        Whether that server was another one is not known here. To compare again costs little.
+        """
+        return self.late > self.compared
+
+    def tell(self, slot: Slot, durability: Durability, entries: int) -> None:
+        """Note that a write was acknowledged, which began when so many connections had entered."""
+        slot.tell(durability)
+        with self._keeping:
+            self.late += entries != self.entries
+
+    def keep(self, entered: Entered, *, is_new: bool = True) -> Slot:
+        """Keep a slot that was entered; what the host was told under another id is compared.
+
+        One that is entered to compare again belongs to no new connection.
+        """
+        slot = entered.slot
+        with self._keeping:
+            self.entries += is_new
+            known = self.by_number.get(slot.number)
+            if known is not None and known.host_id == slot.host_id:
+                known.session, known.commit_seq = slot.session, slot.commit_seq
+                slot = known
+            mine = {n: each for n, each in self.by_number.items() if each.host_id == slot.host_id}
+            self.by_number = mine | {slot.number: slot}
+            self.timeline = entered.timeline
+            self.compared = max(self.compared, entered.compared)
+            if entered.lacks_riders:
+                self.lacks_riders = True
+                for each in self.by_number.values():
+                    each.told_seq = each.barrier_seq
+        return slot
+
+    def take_lacking(self) -> bool:
+        """Tell, once, whether riders of the host are lost."""
+        lacking, self.lacks_riders = self.lacks_riders, False
+        return lacking
+
+    def give_up(self) -> None:
+        """Compare with nothing that was told before: the store is known to be older.
+
+        The host writes nothing more under the ids that were told: their claims may be lost.
+        """
+        with self._keeping:
+            self.given_up |= {each.host_id for each in self.by_number.values()}
+            self.timeline, self.by_number = None, {}
+
+
+def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Entered:
+    """Enter a slot, in a transaction of its own, and compare what the host was told.
+
+    Raise `Fenced` if the host was evicted, and `StoreOlder` if the store lacks what it confirmed.
+    """
+    if host_id in slots.given_up:
+        raise Fenced(code="lapsed", subject=host_id)
+    timeline, compared = tx.timeline, slots.late
+    is_promoted = slots.timeline not in (None, timeline)
+    # What it was told as another host is compared as well, if that one cannot do it any more. This
+    # is copied before the counters are read: other connections go on and are told more meanwhile.
+    told = [
+        replace(each)
+        for each in tuple(slots.by_number.values())
+        if is_promoted or each.host_id == host_id
+    ]
+    found = tx.one("enter_slot", host=host_id, number=number)
+    if found is None and not is_promoted:
+        raise Fenced(code="lapsed", subject=host_id)
+    counts: dict[tuple[str, int], int] = {
+        (each, n): seq
+        for each in {slot.host_id for slot in told}
+        for n, seq in tx.all("list_slots", host=each)
+    }
+
+    def lacks(slot: Slot, told_seq: int) -> bool:
+        return counts.get((slot.host_id, slot.number), 0) < told_seq
+
+    if found is None or any(lacks(each, each.barrier_seq) for each in told):
+        raise StoreOlder(code="store_older", subject=NAME)
+    # A lease that is over may have led to an eviction that is lost.
+    if is_promoted and not tx.run("confirm_host", id=host_id, timeline=timeline, clock=tx.clock_ms):
+        raise Fenced(code="lapsed", subject=host_id)
+    lacking = any(lacks(each, each.told_seq) for each in told if each.host_id == host_id)
+    return Entered(Slot(number, host_id, found[0], found[1]), timeline, lacking, compared)
+
+
+def move(tx: Transaction, slot: Slot) -> int:
+    """Count a write, as its first statement; return its number."""
+    return read_move(slot, tx.all("move_slot", **slot.named))
+
+
+def read_move(slot: Slot, rows: Sequence[Row]) -> int:
+    """Read the number of a write that was counted; a slot that is gone has none (H2)."""
+    if not rows:
+        raise Fenced(code="lapsed", subject=slot.host_id)
+    ((number,),) = rows
+    return int(number)

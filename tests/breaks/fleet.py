@@ -1,0 +1,60 @@
+"""Breaks of what a host of a fleet adds: each names single tests, on a real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.store.postgres_line import guarded
+from tests.breaks import Break
+
+HOST = "tests/postgres/test_host.py"
+SLOT = "tests/postgres/test_slot.py"
+STANDBY = "tests/postgres/test_standby.py"
+WAITS = "tests/postgres/test_waits.py"
+
+
+def _compare_what_is_told_meanwhile(each: Any, **changes: Any) -> Any:
+    return each
+
+
+def _guard_nothing(text: str, place: int | None = None) -> str:
+    return guarded(text, place).replace("select 1 /", "select 1 +")
+
+
+BREAKS = (
+    Break(
+        "R8",
+        "duly.store.postgres_session",
+        "guarded",
+        _guard_nothing,
+        (
+            f"{WAITS}::test_a_change_without_its_row_is_stale_and_nothing_is_written",
+            f"{WAITS}::test_what_was_sent_ahead_is_refused_first",
+        ),
+        "the server does not check the guard of a write that is sent ahead",
+    ),
+    Break(
+        "H7",
+        "duly.engine.claims",
+        "Claims.sight",
+        property(lambda self: {}),
+        (f"{HOST}::test_what_another_host_holds_does_not_fill_the_list_of_what_is_due",),
+        "a host is told of what other hosts hold",
+    ),
+    Break(
+        "H10",
+        "duly.store.slot",
+        "replace",
+        _compare_what_is_told_meanwhile,
+        (f"{SLOT}::test_a_write_that_is_acknowledged_during_the_comparison_is_no_loss",),
+        "counters are compared with what was told after they were read",
+    ),
+    Break(
+        "H10",
+        "duly.store.upkeep",
+        "_put_cause",
+        lambda tx, cause, since: None,
+        (f"{STANDBY}::test_a_promoted_standby_that_lost_acknowledged_rows_is_noticed",),
+        "a promoted standby is called a backup",
+    ),
+)
