@@ -100,7 +100,7 @@ async def test_an_error_of_the_engine_ends_a_drain_and_the_handlers_come_to_thei
     async def work(event: Event) -> None:
         await duly_world.env.sleep(5)
 
-    async def refuse(now: int, *, wake_max_ms: int = 0) -> Any:
+    async def refuse(now: int, **given: Any) -> Any:
         await duly_world.env.sleep(1)  # by then the handler is at work
         raise FULL
 

@@ -1,8 +1,9 @@
 """Agents that answer events: which extension provides one, and what becomes of its answer (B9).
 
 Law 1: an extension that says `invoke_agent` is its own agent if it can answer. Else the agent is
-       the only one it depends on that can. Where there is none, or two, the extension is not
-       started: the host does not guess which was meant, and its events wait.
+       the only one it depends on that can. Where there is none, a model of the settings answers.
+       Where that is missing too, or where there are two agents, the extension is not started: the
+       host does not guess which was meant, and its events wait.
 Law 2: an answer is put on the bus before it is sent, as an event for the user. What fails while it
        is sent is tried again by itself, and the agent is not asked a second time for that.
 Law 3: an answer is only text. An agent that acts does so as an extension, in its own name. The
@@ -53,8 +54,20 @@ def is_provider(extension: object) -> bool:
     return iscoroutinefunction(getattr(extension, "answer", None))
 
 
-def choose_provider(manifest: Manifest, extensions: Mapping[str, object]) -> AgentProvider:
-    """Find the agent an extension asks, or say why there is none (law 1)."""
+def no_model(manifest: Manifest) -> AgentProvider | None:
+    """Say that there is no model to answer for a manifest."""
+    return None
+
+
+def choose_provider(
+    manifest: Manifest,
+    extensions: Mapping[str, object],
+    find_model: Callable[[Manifest], AgentProvider | None] = no_model,
+) -> AgentProvider:
+    """Find the agent an extension asks, or say why there is none (law 1).
+
+    Where neither it nor what it depends on can answer, a model of the host does, if there is one.
+    """
     nearest = (manifest.id,), manifest.depends_on
     for ids in nearest:
         able = [each for each in ids if is_provider(extensions.get(each))]
@@ -63,6 +76,8 @@ def choose_provider(manifest: Manifest, extensions: Mapping[str, object]) -> Age
         if able:
             found: Any = extensions[able[0]]
             return found  # type: ignore[no-any-return]  # it has the method, by law 1
+    if (model := find_model(manifest)) is not None:
+        return model
     if manifest.module is None:
         raise Invalid(code="no_model", path="agent")
     raise Invalid(code="no_agent", path="depends_on")
@@ -74,13 +89,14 @@ async def ask_agent(
     extensions: Mapping[str, object],
     say: Callable[[dict[str, Any]], Awaitable[object]],
     workshop: Corrections,
+    find_model: Callable[[Manifest], AgentProvider | None] = no_model,
 ) -> None:
     """Let the agent answer an event, and say its answer to the user (B9).
 
     Of a script that failed it is shown the case; a script it answers with is proposed (B10).
     """
     assert manifest.agent is not None, manifest
-    provider = choose_provider(manifest, extensions)
+    provider = choose_provider(manifest, extensions, find_model)
     run_id = _failed_run(event)
     if run_id is not None and (case := await workshop.lay_out(run_id)) is not None:
         event = replace(event, payload={**event.payload, "case": case})

@@ -2,7 +2,8 @@
 
 Law 1  It emits in its own name. It cannot emit as the host or as an extension (B1), and cannot
        end their subscriptions or deferred events either.
-Law 2  Every act on a dead letter says who did it, in its own transaction (A6).
+Law 2  Every act on a dead letter says who did it, in its own transaction (A6). So does every event
+       that comes from a caller of a face: its `source` is only what the caller says of itself.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from duly.bus.record import (
     Deferred,
     Delivery,
     Journaled,
+    Subscribed,
     show_deferred,
     show_delivery,
     show_event,
+    show_subscriber,
 )
 from duly.config import Limits
 from duly.env import Env
@@ -84,12 +87,21 @@ class Bus:
         *,
         source: str,
         correlation_id: str | None = None,
+        by: str | None = None,
     ) -> int:
-        """Put an event on the bus; return its id when it is durable."""
-        # Rules: B1.
+        """Put an event on the bus; return its id when it is durable.
+
+        If `by` is given, the act is recorded.
+        """
+        # Rules: B1, A6.
         self._check_free(source)
-        publish = self._publisher.emit
-        return await publish(topic, payload, source=source, correlation_id=correlation_id)
+        return await self._publisher.emit(
+            topic,
+            payload,
+            source=source,
+            correlation_id=correlation_id,
+            action=None if by is None else self._action(by, "emit", str(source)),
+        )
 
     @act(
         scope=Scope.AGENT,
@@ -109,12 +121,21 @@ class Bus:
         *,
         source: str,
         correlation_id: str | None = None,
+        by: str | None = None,
     ) -> int:
-        """Put an event on the bus after so many seconds; return the id to cancel it by."""
-        # Rules: B2.
+        """Put an event on the bus after so many seconds; return the id to cancel it by.
+
+        If `by` is given, the act is recorded.
+        """
+        # Rules: B2, A6.
         self._check_free(source)
         return await self._publisher.schedule_at(
-            delay, topic, payload, source=source, correlation_id=correlation_id
+            delay,
+            topic,
+            payload,
+            source=source,
+            correlation_id=correlation_id,
+            action=None if by is None else self._action(by, "schedule_at", str(source)),
         )
 
     def subscribe(
@@ -266,6 +287,13 @@ class Bus:
         rows = await self._store.backend.ask(look)
         return tuple(show_deferred(row, self._dispatcher.secrets) for row in rows)
 
+    @question(example={})
+    async def subscribers(self) -> tuple[Subscribed, ...]:
+        """List the subscribers of the bus, in the order of their calls."""
+        rows = await self._store.backend.ask(stored.list_subscriptions)
+        presence = self._dispatcher.presence
+        return tuple(show_subscriber(row, presence(row.subscriber_id)) for row in rows)
+
     def _check_free(self, source: object) -> None:
         if isinstance(source, str) and self._is_taken(source):
             raise RequestRefused(code="not_your_source", subject=source)
@@ -281,5 +309,5 @@ class Bus:
                 code="not_your_subscriber", subject=str(subscriber_id), facts={"owner": owner}
             )
 
-    def _action(self, by: object, verb: str) -> Action:
-        return Action(self._env.new_id("action"), check_by(by, self._limits), verb)
+    def _action(self, by: object, verb: str, detail: str | None = None) -> Action:
+        return Action(self._env.new_id("action"), check_by(by, self._limits), verb, detail)

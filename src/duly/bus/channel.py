@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import ssl
 import stat
 import sys
 from collections.abc import Callable, Iterable
@@ -29,9 +30,14 @@ from threading import Thread
 from typing import Final, Protocol, TextIO, runtime_checkable
 from urllib.parse import urlsplit
 
+from duly.bus.asking import AskingChannel
+from duly.bus.heartbeat import BeatingChannel
+from duly.connectors.reach import make_context
 from duly.errors import Invalid, NotSent, Refused, Transient, UnknownOutcome, short
+from duly.rules.announcement import Topic
 from duly.rules.declaration import NAME
-from duly.rules.delivery import Event
+from duly.rules.delivery import OWN_SOURCE, Event
+from duly.rules.manifest import BuiltIn
 from duly.rules.shown import visible
 from duly.rules.value import DEFAULT_LIMITS, nearest
 
@@ -62,17 +68,33 @@ class Channels:
     """The channels of one host; the first one is the default."""
 
     def __init__(self, channels: Iterable[Channel] = ()) -> None:
-        self._channels: dict[str, Channel] = {}
+        found: dict[str, Channel] = {}
         for channel in channels:
             name = _name_of(channel)
-            if name in self._channels:
+            if name in found:
                 raise Invalid(code="name_twice", path="channels", facts={"name": name})
-            self._channels[name] = channel
+            found[name] = channel
+        self.beating: tuple[BeatingChannel, ...] = tuple(
+            each for each in found.values() if isinstance(each, BeatingChannel)
+        )
+        beats = {each.name for each in self.beating}
+        # What carries no text is no way to a person, and never the default.
+        self._channels = {name: each for name, each in found.items() if name not in beats}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the channels, the default one first."""
         return tuple(self._channels)
+
+    @property
+    def all(self) -> tuple[Channel, ...]:
+        """The channels, the default one first."""
+        return tuple(self._channels.values())
+
+    def subscriber_of(self, name: str) -> str:
+        """Return the subscriber that is called for what needs a person over this channel (B9)."""
+        base = f"{OWN_SOURCE}:{Topic.NEEDS_ATTENTION}:{BuiltIn.NOTIFY_USER}"
+        return base if name == self.names[0] else f"{base}.{name}"
 
     def find(self, channel_id: object = None) -> Channel:
         """Return the channel of this name, or the default one; there may be none."""
@@ -98,6 +120,8 @@ class Channels:
             )
         user_id = event.payload.get("user_id")
         channel = self.find(event.payload.get("channel_id"))
+        if isinstance(channel, AskingChannel) and await channel.heed(event):
+            return
         to = user_id if isinstance(user_id, str) else None
         await channel.send(visible(text, is_block=True), to=to)
 
@@ -228,6 +252,7 @@ class WebhookChannel:
                 code="out_of_range", path="timeout_s", facts={"more_than": 0, "most": most}
             )
         self._timeout_s = timeout_s
+        self._context: ssl.SSLContext | None = None
 
     async def send(self, text: str, *, to: str | None = None) -> None:
         """Post the text; only an answer of 200 to 299 means that it was taken."""
@@ -269,7 +294,11 @@ class WebhookChannel:
             request = httpx2.Request(
                 "POST", self._url, json=body, headers=headers, extensions={"timeout": limits}
             )
-            async with httpx2.AsyncHTTPTransport() as transport:
+            if self._context is None:
+                self._context = make_context(None)
+            # Neither the certificates nor a proxy that the environment names are used (K3).
+            way = httpx2.AsyncHTTPTransport(verify=self._context, trust_env=False)
+            async with way as transport:
                 response = await transport.handle_async_request(request)
                 await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL):

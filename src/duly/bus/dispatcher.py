@@ -144,6 +144,10 @@ class Dispatcher(WorkLoop[Work]):
             return Presence.STUCK
         return Presence.HERE if self.is_connected(subscriber_id) else Presence.AWAY
 
+    def holds(self, subscriber_id: str) -> bool:
+        """Tell whether it is this host that calls a subscriber (H8)."""
+        return bool(self._holding.of({subscriber_id}))
+
     @property
     def has_new(self) -> bool:
         """Tell whether a handler is connected whose subscription is not written yet (B13)."""
@@ -173,6 +177,11 @@ class Dispatcher(WorkLoop[Work]):
     def note_durable(self, event_id: int) -> None:
         """Remember that an event is on the disk, and with it all before it."""
         self._durable_id = max(self._durable_id, event_id)
+
+    def doubt(self) -> None:
+        """Ask what runs: the store came back without records that it had taken (H10)."""
+        self._lost |= self._here - self._at_work.keys()
+        self.wake()
 
     def check_loop(self) -> None:
         """Refuse a caller from another thread or loop: its wake would not reach this loop (S9)."""
@@ -305,13 +314,12 @@ class Dispatcher(WorkLoop[Work]):
                 boot=boot,
                 held=holding.held,
             )
-            self._plan(found.next_at)
-            self._plan(self._recorder.next_at)
+            self._plan(found.next_at, now)
+            self._plan(self._recorder.next_at, self._env.now_ms())
             if holding.is_shared:  # another host may end what this one waits for (B14)
-                self._plan(now + round(self._settings.poll_interval_s * 1000))
+                self._plan(now + round(self._settings.poll_interval_s * 1000), now)
             if any(each.event_id > self._durable_id for each in found.deliveries):
-                await self._store.sync()
-                self.note_durable(found.newest_id)
+                self.note_durable(await holding.sync(found.newest_id))
             if found.is_overdue:
                 await self._store.promote_due(now=now, limit=batch, boot=boot)
                 self.wake()

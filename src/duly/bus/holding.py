@@ -11,6 +11,8 @@ from typing import Final
 
 from duly.env import Boot, Env
 from duly.store import Store
+from duly.store.base import Durability
+from duly.store.due import settle_bus
 
 FLEET_BOOT: Final = "fleet"  # the name of the wall clock that the hosts of a fleet share
 
@@ -57,6 +59,17 @@ class Holding:
         if host_id == self._find_host():  # it may have lapsed meanwhile
             self._held.update(held)
             self._elsewhere |= wanted - self._held
+
+    async def sync(self, newest_id: int) -> int:
+        """Return up to which event all are on the disk; a look has found this one (B4).
+
+        A server may have died since that look and have lost the newest event. Its number is then
+        given to another one, so the server is asked again, in a write that waits for its disk.
+        """
+        if self.is_shared:
+            return await self._store.backend.transact(settle_bus, Durability.BARRIER)
+        await self._store.sync()
+        return newest_id
 
     def look_again(self) -> None:
         """Ask again for what another host held."""

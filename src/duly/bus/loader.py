@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from duly.bus.agent import Corrections, ask_agent, choose_provider
+from duly.bus.agent import AgentProvider, Corrections, ask_agent, choose_provider, no_model
 from duly.bus.attempt import Handler
 from duly.bus.channel import NOTIFY_TOPIC, SEND_S, Channels
 from duly.bus.code import FILE, blame, forget, import_from, scan
@@ -112,8 +112,10 @@ class Loader:
         workshop: Corrections,
         limits: Limits,
         secrets: Redactor,
+        find_model: Callable[[Manifest], AgentProvider | None] = no_model,
     ) -> None:
         self._folder = folder
+        self._find_model = find_model
         self._secrets = secrets
         self._env = env
         self._store = store
@@ -259,7 +261,8 @@ class Loader:
     def _asker(self, manifest: Manifest, publisher: Publisher) -> Handler:
         async def invoke_agent(event: Event) -> None:
             say = partial(publisher.emit, NOTIFY_TOPIC, source=manifest.id)
-            await ask_agent(manifest, event, self._instances(), say, self._workshop)
+            known = self._instances()
+            await ask_agent(manifest, event, known, say, self._workshop, self._find_model)
 
         return invoke_agent
 
@@ -303,7 +306,7 @@ class Loader:
     def _check_agent(self, each: _Candidate) -> None:
         is_asked = any(one.handler is BuiltIn.INVOKE_AGENT for one in each.manifest.subscribes)
         if is_asked or each.manifest.module is None:
-            choose_provider(each.manifest, self._instances())
+            choose_provider(each.manifest, self._instances(), self._find_model)
 
     async def _initialize(self, each: _Candidate) -> None:
         if not self._may_go_on(each):

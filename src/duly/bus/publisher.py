@@ -33,7 +33,7 @@ from duly.rules.delivery import (
 )
 from duly.rules.event import parse_message_id
 from duly.store import Store
-from duly.store.record import JournalEvent
+from duly.store.record import Action, JournalEvent
 
 DEFAULT_RETRY = Retry()
 # Topics that only the engine emits, in the transaction of the change it announces (B10).
@@ -93,13 +93,14 @@ class Publisher:
         *,
         source: str,
         correlation_id: str | None = None,
+        action: Action | None = None,
     ) -> int:
         """Put an event on the bus; return its id when it is durable (B1)."""
         self._dispatcher.check_loop()
         event = self._event(topic, payload, source, correlation_id)
         await self._dispatcher.register()
         try:
-            event_id = await self._store.emit(event, now=self._env.now_ms())
+            event_id = await self._store.emit(event, now=self._env.now_ms(), action=action)
         finally:
             # The event may be stored although the caller was cancelled.
             self._dispatcher.wake_all()
@@ -114,6 +115,7 @@ class Publisher:
         *,
         source: str,
         correlation_id: str | None = None,
+        action: Action | None = None,
     ) -> int:
         """Put an event on the bus after so many seconds; return the id to cancel it by (B2)."""
         self._dispatcher.check_loop()
@@ -127,6 +129,7 @@ class Publisher:
                 now=self._env.now_ms(),
                 boot=self._dispatcher.boot,
                 scheduled_max=self._dispatcher.deferred_max,
+                action=action,
             )
         finally:
             self._dispatcher.wake_all()

@@ -19,10 +19,11 @@ from duly.rules.delivery import Delivery as DeliveryRow
 from duly.rules.delivery import (
     DeliveryStatus,
     JournalStatus,
+    Presence,
 )
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.value import decode
-from duly.store.bus import DeferredRow, JournalRow
+from duly.store.bus import DeferredRow, JournalRow, SubscriptionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,25 @@ class Deferred:
     created_at: datetime
     fired_at: datetime | None
     event_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscriber of the bus: the topic it hears, and how often a delivery to it is tried.
+
+    `reached` says how it can be reached in this host: here, away or stuck.
+    """
+
+    subscriber_id: str
+    topic: str
+    attempts_max: int
+    reached: Presence
+    created_at: datetime
+
+
+def show_subscriber(row: SubscriptionRow, reached: Presence) -> Subscribed:
+    """Show a subscription."""
+    return Subscribed(row.subscriber_id, row.topic, row.attempts_max, reached, _at(row.created_at))
 
 
 def show_event(row: JournalRow, secrets: Redactor) -> Journaled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import sys
@@ -21,6 +22,7 @@ from duly.errors import ConnectorError, Invalid, NotSent, Refused, Transient, Un
 from duly.rules.delivery import Event
 from tests.bus.extension.post import OK, SECRET_PATH, open_post, self_signed, status
 from tests.bus.extension.stand import User
+from tests.connectors.certificates import Authority
 
 TOKEN = "xoxb-0123456789"
 
@@ -220,6 +222,25 @@ async def test_an_answer_without_end_is_not_read() -> None:
     endless = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + "1\r\nx\r\n" * 1000
     async with open_post(endless) as post:
         await WebhookChannel(post.url).send("x")
+
+
+async def test_the_environment_names_no_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K3: a server that only a variable vouches for gets no text."""
+    authority, taken = Authority(tmp_path / "ca"), []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(await reader.readline())
+        writer.close()
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=authority.context("localhost"))
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotSent):
+            await WebhookChannel(f"https://localhost:{port}/").send("x")
+    assert taken == []
 
 
 async def test_a_server_that_is_not_there_is_named() -> None:

@@ -1,0 +1,75 @@
+"""The breaks of what is asked over channels: accounts, contents, codes, what is shown (G9, G11)."""
+
+from __future__ import annotations
+
+from duly.rules.slip import AskedStanding, SlipEnd
+from duly.rules.word import MutationStatus
+from tests.breaks import Break
+
+RULES = ("tests/rules/test_slip.py",)
+PHONE = ("tests/desk/test_slip.py",)
+
+
+def _any_content(
+    asked_hash: str, made_at: int, standing: AskedStanding, now_ms: int
+) -> SlipEnd | None:
+    """Take a yes for the call as it is by now."""
+    if standing.approved_by is not None:
+        return SlipEnd.APPROVED
+    if standing.status is MutationStatus.REJECTED:
+        return SlipEnd.REJECTED
+    return None if standing.is_waiting else SlipEnd.OVER
+
+
+def _anyone(*_: object, **__: object) -> str:
+    """Let every account answer."""
+    return "telegram:anyone"
+
+
+def _never(*_: object) -> bool:
+    """Let no message grow old."""
+    return False
+
+
+BREAKS = (
+    Break(
+        rule="G11",
+        module="duly.rules.slip",
+        attribute="find_end",
+        replacement=_any_content,
+        tests=RULES,
+        says="a press counts for a call that was changed",
+    ),
+    Break(
+        rule="G11",
+        module="duly.rules.slip",
+        attribute="is_old",
+        replacement=_never,
+        tests=RULES,
+        says="a press counts for ever",
+    ),
+    Break(
+        rule="G11",
+        module="duly.desk.slip",
+        attribute="find_actor",
+        replacement=_anyone,
+        tests=PHONE,
+        says="an account that is not paired decides",
+    ),
+    Break(
+        rule="G9",
+        module="duly.words.slip",
+        attribute="MARK",
+        replacement="",
+        tests=("tests/words/test_slip.py",),
+        says="a line of a text looks like a field",
+    ),
+    Break(
+        rule="G11",
+        module="duly.rules.slip",
+        attribute="read_press",
+        replacement=lambda data: None,
+        tests=RULES,
+        says="no button is read",
+    ),
+)
