@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from duly.faces.web.guard import HEADERS
+from duly.rules.verb import Scope
 from tests.breaks import Break
 
 GUARD = ("tests/web/test_guard.py",)
@@ -14,6 +18,10 @@ SIGN_IN = ("tests/web/test_sign_in.py",)
 HOOK = ("tests/web/test_hook.py",)
 SERVER = ("tests/web/test_server.py",)
 PROCESS = ("tests/web/test_process.py",)
+VERB = ("tests/web/test_verb.py",)
+STREAM = ("tests/web/test_stream.py",)
+RATE = ("tests/web/test_rate.py",)
+CONNECT = ("tests/web/test_connect.py",)
 
 
 def _nothing(*_: object) -> None:
@@ -23,6 +31,11 @@ def _nothing(*_: object) -> None:
 def _yes(*_: object, **__: object) -> bool:
     """Say yes to everything."""
     return True
+
+
+def _same_digest(found: Any) -> dict[str, str]:
+    """Take every trial for the one that was shown."""
+    return {each["tool"]: "shown" for each in found["tools"]}
 
 
 class _EveryName:
@@ -107,7 +120,146 @@ BREAKS = (
     _break(
         "G10", f"{WEB}.body", "BODY_BYTES_MAX", 2**30, BODY, "a body may be as long as it likes"
     ),
+    _break(
+        "G6",
+        "duly.rules.token",
+        "OpenLink.is_by_token",
+        False,
+        SIGN_IN,
+        "a link outlives the token that made it",
+    ),
+    _break(
+        "G6",
+        "duly.rules.token",
+        "OpenLink.is_over",
+        lambda self, now_ms, tick_ms: now_ms >= self.until_ms,
+        SIGN_IN,
+        "a link that is over lives again when the clock is set back",
+    ),
+    _break(
+        "G6",
+        "duly.store.token",
+        "was_device",
+        lambda *_: False,
+        SIGN_IN,
+        "a device takes the name of one that was revoked",
+    ),
+    _break(
+        "G8",
+        f"{WEB}.watch",
+        "list_given",
+        lambda environ: dict(environ),
+        PROCESS,
+        "the page gets every variable of the host",
+    ),
+    _break(
+        "G8",
+        f"{WEB}.watch",
+        "Pulse.beat",
+        _nothing,
+        PROCESS,
+        "a page that speaks is taken for one that stands still",
+    ),
+    _break("G3", f"{WEB}.guard", "_check_head", _nothing, SERVER, "chunks come in HTTP/1.0"),
+    _break(
+        "G3",
+        f"{WEB}.guard",
+        "ESCAPED_LETTER",
+        re.compile(rb"(?!)"),
+        SERVER,
+        "a path is written in two ways",
+    ),
+    _break(
+        "G4",
+        "duly.store.workflow",
+        "right_to_resume",
+        lambda **_: Scope.AGENT,
+        ("tests/desk/test_restored.py",),
+        "an agent resumes what was restored",
+    ),
+    _break(
+        "G9",
+        "duly.rules.shown",
+        "LOOKALIKES",
+        frozenset(),
+        ("tests/rules/test_shown.py",),
+        "a domain that only looks Latin is not marked",
+    ),
+    _break(
+        "G12",
+        "duly.desk.secret",
+        "Vault.forget",
+        _nothing,
+        HOOK,
+        "a webhook outlives its workflow",
+    ),
+    _break("G10", f"{WEB}.verb", "refuse_query", _nothing, VERB, "a query of an act is dropped"),
+    _break(
+        "G10",
+        f"{WEB}.stream",
+        "Lives._take_seat",
+        lambda self, token: lambda: None,
+        STREAM,
+        "one viewer opens as many streams as it likes",
+    ),
+    _break(
+        "G6",
+        f"{WEB}.stream",
+        "Life.admits",
+        _yes,
+        STREAM,
+        "a viewer whose token was revoked is shown what comes",
+    ),
+    _break(
+        "G6",
+        "duly.desk.token",
+        "_lets_in",
+        _yes,
+        SIGN_IN,
+        "a token that is over, or guessed in part, goes on looking",
+    ),
+    _break("G10", f"{WEB}.rate", "Rates.take", _nothing, RATE, "no client is counted"),
+    _break(
+        "G10",
+        f"{WEB}.server",
+        "LimitedProtocol._make_place",
+        _nothing,
+        SERVER,
+        "clients that say nothing keep the others out",
+    ),
+    _break(
+        "G10",
+        f"{WEB}.server",
+        "LimitedProtocol.pause_writing",
+        H11Protocol.pause_writing,
+        SERVER,
+        "a client that does not read is waited for",
+    ),
+    _break(
+        "G11",
+        "duly.store.approval",
+        "proposal_hash",
+        lambda *_: "",
+        VERB,
+        "a conflict does not show what was seen",
+    ),
+    _break(
+        "G12",
+        "duly.rules.webhook",
+        "DECOY",
+        None,
+        HOOK,
+        "a refused webhook costs more where a hook is open",
+    ),
     _break("G12", "duly.rules.webhook", "is_signed", _yes, HOOK, "no signature is looked at"),
     _break("G12", "duly.rules.webhook", "AWAY_S_MAX", 10**9, HOOK, "a message is never too old"),
     _break("G12", "duly.rules.webhook", "is_key", _yes, HOOK, "any key opens the address"),
+    _break(
+        "K10",
+        f"{WEB}.connect",
+        "_digests",
+        _same_digest,
+        CONNECT,
+        "a trial is made that was not shown, and again by a second click",
+    ),
 )

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import duly.web
@@ -33,7 +33,8 @@ COOKIE: Final = f"duly-{PORT}"
 TOKENS: Final = {f"token of {scope}": scope for scope in Scope}
 OWN: Final = {"sec-fetch-site": "same-origin"}
 
-ALONE: Final = ("workflow", "run", "mutation")  # what a page shows by itself
+# What a page shows by itself.
+ALONE: Final = ("workflow", "run", "mutation", "why", "proposal", "connection")
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -98,6 +99,8 @@ class FakeSession:
             if scope is None:
                 raise RequestRefused(code="not_signed_in")
             return {"name": str(scope), "scope": str(scope), "actor": f"token:{scope}"}
+        if verb == "admitted" and "tokens" in args and verb not in self.door.answers:
+            return [each in TOKENS for each in cast("list[str]", args["tokens"])]
         if verb in ALONE and verb not in self.door.answers:
             raise NotFound(code="not_found", subject=verb)
         self.door.asked.append(Asked(verb, args, self.by, self.scope))
@@ -194,12 +197,16 @@ FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class Shifted(Loop):
-    """A clock that a test can set ahead."""
+    """A clock that a test can set, and one that is never set, which a test can let go on."""
 
     shift_ms = 0
+    ticked_ms = 0
 
     def now_ms(self) -> int:
         return super().now_ms() + self.shift_ms
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ticked_ms
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,10 +16,12 @@ import pytest
 import duly.web
 from duly.api.registry import Scope
 from duly.desk.hook import Hook
-from duly.errors import NotFound
+from duly.errors import Invalid, NotFound
 from duly.faces.web.app import make_hooks_app
 from duly.faces.web.guard import Place
 from duly.host import Host
+from duly.rules import webhook
+from duly.rules.source import EXAMPLE, Source
 from tests.web.stand import Fake, Reply, Web, ask, serving
 
 BODY: Final = b'{"type": "mail", "data": {"id": 7}}'
@@ -34,7 +36,7 @@ class Sender:
     hook: Hook
 
     def sign(self, body: bytes, message_id: str, at: int) -> dict[str, str]:
-        key = base64.b64decode(self.hook.secret.removeprefix("whsec_"))
+        key = base64.b64decode(str(self.hook.secret).removeprefix("whsec_"))
         signed = hmac.new(key, f"{message_id}.{at}.".encode() + body, sha256).digest()
         return {
             "webhook-id": message_id,
@@ -185,7 +187,7 @@ async def test_a_secret_outlives_the_host_sealed(tmp_path: Path) -> None:
     async with sender(tmp_path) as each:
         hook = each.hook
     kept = read_store(tmp_path)
-    raw = hook.secret.removeprefix("whsec_")
+    raw = str(hook.secret).removeprefix("whsec_")
     assert raw.encode() not in kept
     assert base64.b64decode(raw) not in kept
     async with Host(f"sqlite:///{tmp_path / 'duly.db'}") as host:
@@ -231,3 +233,177 @@ async def test_an_address_of_webhooks_has_nothing_else(tmp_path: Path) -> None:
     for path in ("/", "/api/v1/workflows", "/metrics", "/healthz", "/sign-in"):
         reply = await ask(app, path, headers=headers, host="hooks.example.org")
         assert reply.status == 404
+
+
+async def test_an_address_of_webhooks_does_not_say_which_tokens_are_good(tmp_path: Path) -> None:
+    """G8: no token is looked at there, so that a stolen one cannot be tried out."""
+    door = Fake()
+    app = make_hooks_app(door, Place())
+    for token in (f"token of {Scope.ADMIN}", "token of a stranger", ""):
+        headers = {"authorization": f"Bearer {token}"}
+        for path, status in (("/api/v1/workflows", 404), ("/hooks/a/b", 405)):
+            assert (await ask(app, path, headers=headers)).status == status
+
+
+async def test_a_hook_ends_with_its_workflow(tmp_path: Path) -> None:
+    """G12, W10: a name that is free again comes without the senders of the old workflow."""
+    async with sender(tmp_path) as each:
+        host = each.web.host
+        await host.new_hook("invoices", "mail.received", sender="github", secret="s" * 20)
+        await host.remove("invoices", by="ada")
+        assert await host.secrets() == ()
+        other = EXAMPLE["text"].replace("class note", "class pay")
+        await host.deploy(Source("python", other), grant=True, replay=True)
+        path = f"{each.hook.path}/{each.hook.key}"
+        reply = await ask(each.web.app, path, "POST", headers=JSON, body=b'{"pay": 1000}')
+        assert (reply.status, (await each.send()).status) == (401, 401)
+        assert await host.events("invoices") == ()
+
+
+async def test_a_refused_webhook_takes_the_same_work_whether_there_is_a_hook_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G12: 512 KiB are digested either way; a clock sees no difference."""
+    signed: list[int] = []
+    sign = webhook.sign
+
+    def counted(*args: Any, body: str, **more: Any) -> str:
+        signed.append(len(body))
+        return sign(*args, body=body, **more)
+
+    monkeypatch.setattr(webhook, "sign", counted)
+    async with sender(tmp_path) as each:
+        for path in (each.hook.path, "/hooks/invoicez/mail.received"):
+            headers = {**JSON, **each.sign(b"[]", "msg_1", each.now_s)}
+            reply = await ask(each.web.app, path, "POST", headers=headers, body=b"{}")
+            assert reply.status == 401
+    assert signed == [2, 2]
+
+
+async def test_a_refused_webhook_writes_one_plain_line_into_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A5: a caller forges no line in the log of a host."""
+    async with serving(tmp_path) as web:
+        forged = "x\nERROR The store is lost.\x1b[2J" + "y" * 9000
+        body = {"workflow": forged, "topic": "t", "body": "{}"}
+        await web.ask("/api/v1/receive", "POST", scope=Scope.AGENT, body=body)
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "duly.hook"]
+    assert said.isprintable()
+    assert len(said) < 400
+
+
+OPENED: Final = b'{"action": "opened"}'
+SIGNED_BY: Final[dict[str, tuple[str, Callable[[bytes, int, bytes], str]]]] = {
+    "github": (
+        "x-hub-signature-256",
+        lambda key, at, body: "sha256=" + hmac.new(key, body, sha256).hexdigest(),
+    ),
+    "slack": (
+        "x-slack-signature",
+        lambda key, at, body: "v0=" + hmac.new(key, b"v0:%d:%b" % (at, body), sha256).hexdigest(),
+    ),
+    "stripe": (
+        "stripe-signature",
+        lambda key, at, body: (
+            f"t={at},v1={hmac.new(key, b'%d.%b' % (at, body), sha256).hexdigest()},v0=00"
+        ),
+    ),
+}
+
+
+@dataclass
+class Known:
+    """A service that signs in its own way, by its own code."""
+
+    web: Web
+    name: str
+    secret: str = "a secret that it gave"
+
+    def sign(self, body: bytes, at: int) -> dict[str, str]:
+        header, made = SIGNED_BY[self.name]
+        stamp = {"x-slack-request-timestamp": str(at)} if self.name == "slack" else {}
+        return {**JSON, header: made(self.secret.encode(), at, body), **stamp}
+
+    async def send(self, body: bytes, away_s: int = 0, **headers: str) -> Reply:
+        made = self.sign(body, self.web.clock.now_ms() // 1000 + away_s)
+        made |= {name.replace("_", "-"): each for name, each in headers.items()}
+        path = "/hooks/invoices/mail.received"
+        return await ask(self.web.app, path, "POST", headers=made, body=body)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "message_id"),
+    [
+        (
+            "github",
+            OPENED,
+            f"sha256-{sha256(OPENED).hexdigest()}",
+        ),
+        ("slack", b'{"event_id": "Ev1", "type": "event_callback"}', "Ev1"),
+        ("stripe", b'{"id": "evt_1", "type": "invoice.paid"}', "evt_1"),
+    ],
+)
+async def test_a_known_sender_signs_in_its_own_way(
+    name: str, body: bytes, message_id: str, tmp_path: Path
+) -> None:
+    """G12: the id is made from what is signed, so that a replay under another id is the same."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        known = Known(web, name)
+        assert (await known.send(body)).status == 401
+        hook = await web.host.new_hook(
+            "invoices", "mail.received", sender=name, secret=known.secret
+        )
+        assert (hook.secret, hook.key) == (None, None)
+        told = [await known.send(body, x_github_delivery=each, webhook_id=each) for each in "ab"]
+        assert [each.json["event"] for each in told] == ["new", "same"]
+        (event,) = await web.host.events("invoices")
+        assert event.message_id == message_id
+        wrong: dict[str, Any] = {SIGNED_BY[name][0]: "v1=00"}
+        assert (await known.send(body[:-1] + b" }", **wrong)).status == 401
+        late = await known.send(body, away_s=-301)
+        assert late.status == (202 if name == "github" else 401)  # GitHub signs no time
+        assert known.secret.encode() not in read_store(tmp_path)
+        await web.host.drop_secret("hooks", f"invoices/mail.received@{name}")
+        assert (await known.send(body)).status == 401
+
+
+async def test_a_secret_of_one_sender_is_none_of_another(tmp_path: Path) -> None:
+    """G12: what is signed differs, so that each sender has a secret of its own."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        await web.host.new_hook("invoices", "mail.received", sender="github", secret="a" * 20)
+        for name in ("slack", "stripe"):
+            assert (await Known(web, name, "a" * 20).send(b"{}")).status == 401
+        assert (await Known(web, "github", "a" * 20).send(b"{}")).status == 202
+
+
+async def test_a_question_of_slack_is_answered_and_publishes_nothing(tmp_path: Path) -> None:
+    """G12: Slack sends events only to an address that returned its words, signed like any other."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        slack = Known(web, "slack")
+        body = b'{"type": "url_verification", "challenge": "3eZb"}'
+        assert (await slack.send(body)).status == 401
+        await web.host.new_hook("invoices", "mail.received", sender="slack", secret=slack.secret)
+        reply = await slack.send(body)
+        assert (reply.status, reply.json) == (200, {"challenge": "3eZb"})
+        assert await web.host.events("invoices") == ()
+
+
+async def test_a_hook_that_could_prove_nothing_is_not_opened(tmp_path: Path) -> None:
+    """G12: a sender that is known, and a secret that is long enough to be one."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        wrong: dict[str, dict[str, Any]] = {
+            "slack without one": {"sender": "slack"},
+            "short": {"sender": "stripe", "secret": "short"},
+            "long": {"sender": "github", "secret": "x" * 501},
+            "unknown": {"sender": "gitlab"},
+        }
+        for name, given in wrong.items():
+            with pytest.raises(Invalid) as raised:
+                await web.host.new_hook("invoices", "mail.received", **given)
+            assert raised.value.path == ("sender" if name == "unknown" else "secret")
+        assert await web.host.secrets() == ()

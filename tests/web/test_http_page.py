@@ -55,7 +55,7 @@ class Reader:
         told = json.loads(done.stdout)
         if isinstance(told, dict):
             self._known |= {"TOKEN": told["token"]} if "token" in told else {}
-            self._known |= {"KEY": told["key"]} if "key" in told else {}
+            self._known |= {"KEY": told["key"]} if told.get("key") else {}
 
     def _request(self, words: list[str]) -> None:
         method, headers, body, url = "GET", {}, "", ""

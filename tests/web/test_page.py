@@ -14,11 +14,12 @@ from jinja2 import Environment, StrictUndefined, UndefinedError
 import duly.web
 from duly.api.registry import VERBS, Scope
 from duly.faces.web import look
+from duly.rules.source import EXAMPLE
 from duly.rules.word import MutationStatus as Row
 from duly.testing import Stage
 from tests.desk.test_approval import ASKED, proposed
 from tests.engine.stand import CONSUMER, IN, NAME, TOOL, consumer, flow, opened
-from tests.web.stand import FORM, OWN, Reply, ask, form, serving
+from tests.web.stand import FORM, OWN, Reply, ask, fake, form, serving
 from verification.moves import Call
 
 HTML: Final = {"accept": "text/html"}
@@ -57,11 +58,11 @@ class Page(HTMLParser):
         """List the forms: where each posts, and what."""
         found: list[tuple[str, dict[str, str]]] = []
         for tag, given in self.elements:
-            if tag == "form" and given["method"] == "post":
-                found.append((str(given["action"]), {}))
-            elif tag == "input" and found:
+            if tag == "form":
+                found.append((str(given.get("action")) * (given["method"] == "post"), {}))
+            elif tag == "input" and found and "value" in given and "form" not in given:
                 found[-1][1][str(given["name"])] = str(given["value"])
-        return found
+        return [each for each in found if each[0]]
 
 
 async def signed(play: Any, scope: Scope = Scope.ADMIN) -> dict[str, str]:
@@ -78,7 +79,7 @@ async def test_an_approval_is_shown_and_given_without_javascript(duly_world: Sta
     play, shown = await proposed(duly_world)
     app, headers = duly.web.app(play.host), await signed(play)
     text = (await ask(app, "/", headers=headers)).text
-    assert text.index("<dt>observed") < text.index(f"<pre>{TOOL}") < text.index("<dt>claimed")
+    assert text.index("<dt>observed") < text.index(f">{TOOL}</p>") < text.index(">claimed</dt>")
     page = Page(text)
     ((path, fields),) = [each for each in page.forms() if each[0] == "/act/approve"]
     assert fields == {"mutation": shown.mutation, "seen": shown.hash}
@@ -124,25 +125,84 @@ async def test_text_from_outside_is_text_on_every_page(text: str, duly_world: St
     plain = Page((await ask(app, "/sign-in")).text)
     known = {tag for tag, _ in plain.elements} | KNOWN
     (row,) = await play.host.mutations()
-    for path in ("/", f"/w/{NAME}", f"/m/{row.id}", f"/runs/{row.run}", "/find?text=a", "/actions"):
+    (event,) = await play.host.events(NAME, topic=IN)
+    connector = TOOL.partition(".")[0]
+    named = {"mutation": row.id, "run": row.run, "seq": event.seq, "connector": connector}
+    paths = [path.format(**named) for path in PATHS]
+    for path in paths:
         reply = await ask(app, path, headers=headers)
-        assert reply.status == 200
-        page = Page(reply.text)
-        assert {tag for tag, _ in page.elements} <= known
-        for tag, given in page.elements:
-            assert given.keys() <= ATTRIBUTES, (tag, given)
-            assert not str(given.get("href", "/")).startswith(("javascript:", "//", "http"))
-            assert not str(given.get("action", "/")).startswith(("javascript:", "//", "http"))
-        assert not HIDDEN.search(unescape(reply.text))
+        assert reply.status == 200, path
+        judge(reply, known)
+    for ended in (None, "decided"):
+        door_app, door = fake()
+        asked: Any = {"text": text, "told": text, "actor": text, "hash": "3f9a", "ended": ended}
+        door.answers["asked"] = asked
+        judge(await ask(door_app, "/ask?code=shown"), known)
 
 
+def judge(reply: Reply, known: set[str]) -> None:
+    """See that a page has no element, no attribute and no hidden character but its own."""
+    page = Page(reply.text)
+    assert reply.status == 200
+    assert {tag for tag, _ in page.elements} <= known
+    for tag, given in page.elements:
+        assert given.keys() <= ATTRIBUTES, (tag, given)
+        assert not str(given.get("href", "/")).startswith(("javascript:", "//", "http"))
+        assert not str(given.get("action", "/")).startswith(("javascript:", "//", "http"))
+    assert not HIDDEN.search(unescape(reply.text))
+
+
+# Every page; what is about one thing is about that of the test.
+PATHS: Final = (
+    *("/", f"/w/{NAME}", f"/w/{NAME}?text=a", f"/w/{NAME}/outputs", f"/w/{NAME}/runs"),
+    *(f"/w/{NAME}/versions", f"/w/{NAME}/versions/1.0", f"/w/{NAME}/setup", f"/i/{NAME}/{{seq}}"),
+    *("/m/{mutation}", "/runs/{run}", "/why/{run}", f"/why/{NAME}", "/find?text=a", "/bus"),
+    *("/tools", "/connect/{connector}", "/actions", "/settings", "/doctor", "/doctor?verify=1"),
+)
 KNOWN: Final = {
     *("article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td", "section"),
     *("h1", "h2", "h3", "div", "span", "small", "form", "input", "label", "button", "code", "nav"),
+    *(
+        "svg",
+        "rect",
+        "details",
+        "summary",
+        "select",
+        "option",
+        "textarea",
+        "time",
+        "ol",
+        "ul",
+        "li",
+    ),
+    *("strong", "footer", "datalist"),
 }
 ATTRIBUTES: Final = {
     *("action", "aria-labelledby", "charset", "class", "content", "for", "href", "id", "lang"),
     *("maxlength", "method", "name", "rel", "role", "required", "scope", "title", "type", "value"),
+    *(
+        "aria-current",
+        "aria-hidden",
+        "aria-label",
+        "autocomplete",
+        "datetime",
+        "defer",
+        "focusable",
+    ),
+    *("form", "height", "hidden", "inputmode", "rows", "selected", "spellcheck", "src", "start"),
+    *("list", "tabindex", "viewbox", "width", "x", "y"),
+    *(
+        "data-act",
+        "data-back",
+        "data-find",
+        "data-hash",
+        "data-host",
+        "data-item",
+        "data-json",
+        "data-key",
+        "data-label",
+    ),
+    *("data-live", "data-lost", "data-new", "data-not-json", "data-restarted", "data-rows"),
 }
 HIDDEN: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\x1b\x00]")
 
@@ -151,18 +211,32 @@ async def test_every_form_of_a_page_posts_an_act_with_arguments_it_takes(duly_wo
     """U6: a button is an offer of the host: a verb with its arguments."""
     play, _ = await proposed(duly_world)
     app, headers = duly.web.app(play.host), await signed(play)
-    for path in ("/", f"/w/{NAME}"):
+    for path in ("/", f"/w/{NAME}", f"/w/{NAME}/setup", f"/w/{NAME}/versions", "/settings"):
         found = Page((await ask(app, path, headers=headers)).text).forms()
         assert len(found) > 2
         for action, fields in found:
-            if action == "/sign-out":
+            if action in ("/sign-out", "/skip", "/approve"):
                 continue
             verb = VERBS[action.removeprefix("/act/")]
             assert not verb.is_question
             names = {each.name for each in verb.parameters}
             assert fields.keys() - {"back"} <= names
             required = {each.name for each in verb.parameters if each.is_required}
-            assert required <= fields.keys()
+            assert required <= fields.keys() | asked(action)
+
+
+def asked(action: str) -> set[str]:
+    """Name what a person fills in."""
+    return {
+        "/act/deploy": {"source"},
+        "/act/grant": {"capability"},
+        "/act/new_hook": {"topic"},
+        "/act/new_link": {"scope"},
+        "/act/publish": {"topic", "title", "payload"},
+        "/act/write": {"wish"},
+        "/act/new_token": {"name", "scope"},
+        "/act/set_secret": {"connector", "name", "value"},
+    }.get(action, set())
 
 
 async def test_a_change_and_its_run_have_pages_of_their_own(duly_world: Stage) -> None:
@@ -206,7 +280,7 @@ async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
                 path = unescape(found[1]) if found else ""
             assert len(met) == 60, start
         empty = await ask(web.app, "/find?text=nothing", headers=headers)
-        assert "There are no such events." in empty.text
+        assert "Nothing matches." in empty.text
         assert (await ask(web.app, "/find", headers=headers)).status == 200
 
 
@@ -232,7 +306,7 @@ async def test_a_page_offers_what_its_viewer_may_do_and_no_more(duly_world: Stag
         text = (await ask(app, f"/w/{NAME}", headers=await signed(play, scope))).text
         shown[scope] = {path.removeprefix("/act/") for path, _ in Page(text).forms()}
     for scope, verbs in shown.items():
-        for verb in verbs - {"/sign-out"}:
+        for verb in verbs - {"/sign-out", "/skip"}:
             assert scope.covers(VERBS[verb].scope)
     assert shown[Scope.READ] == {"/sign-out"}
     assert "pause" in shown[Scope.AGENT]
@@ -246,7 +320,7 @@ async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
         headers = await signed(web)
         done = await post(web.app, headers, "/act/pause", {"workflow": "invoices"})
         assert (done.status, done["location"]) == (303, "/")
-        fields = {"workflow": "invoices", "back": "invoices"}
+        fields = {"workflow": "invoices", "back": "w/invoices"}
         done = await post(web.app, headers, "/act/resume", fields)
         assert (done.status, done["location"]) == (303, "/w/invoices")
 
@@ -287,4 +361,77 @@ async def test_a_page_asks_for_nothing_elsewhere(duly_world: Stage) -> None:
     app, headers = duly.web.app(play.host), await signed(play)
     for path in ("/", f"/w/{NAME}", "/settings", "/sign-in", "/nothing"):
         text = (await ask(app, path, headers=headers)).text
+        text = text.replace('<script src="/static/page.js" defer></script>', "")
         assert not re.search(r"<script|<style|style=| on[a-z]+=|https?://|url\(", text)
+
+
+@pytest.mark.parametrize(
+    "back", ["//evil.example", "https://evil.example", "w/../../x", "w//x", "act/pause", "", "W/x"]
+)
+async def test_a_form_sends_a_browser_to_no_address_of_a_request(back: str, tmp_path: Path) -> None:
+    """G2: what is no page of ours is the first page."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        fields = {"workflow": "invoices", "back": back}
+        done = await post(web.app, await signed(web), "/act/pause", fields)
+        assert (done.status, done["location"]) == (303, "/")
+
+
+async def test_several_inputs_are_skipped_and_each_is_answered(tmp_path: Path) -> None:
+    """U3: what is refused keeps no other from it; nothing ticked is said."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        for number in (1, 2):
+            await web.host.publish("invoices", "mail.received", title="Mail", message_id=number)
+        ticked = {
+            "input.2": '["invoices", "mail.received", "1"]',
+            "input.3": '["invoices", "mail.received", "none"]',
+            "back": "w/invoices",
+        }
+        reply = await post(web.app, headers, "/skip", ticked)
+        assert reply.status == 200
+        assert reply.text.count(">done</strong>") == 1
+        assert reply.text.count(">refused</strong>") == 1
+        assert [each.status for each in await web.host.inputs("invoices")] == ["pending", "skipped"]
+        for fields in ({"back": "w/invoices"}, {"input.2": "{"}, {"input.2": '["a", 1]'}):
+            assert (await post(web.app, headers, "/skip", fields)).status == 400
+        assert (await post(web.app, headers, "/approve", {"back": ""})).status == 400
+
+
+async def test_what_is_shown_once_is_shown(tmp_path: Path) -> None:
+    """G6: a token that was just made stands on the page that answers the form, and nowhere else."""
+    async with serving(tmp_path) as web:
+        headers = await signed(web)
+        made = await post(web.app, headers, "/act/new_token", {"name": "ci", "scope": "read"})
+        assert (made.status, len(re.findall(r"duly_[0-9a-f]+_\w+", made.text))) == (200, 1)
+        assert "duly_" not in (await ask(web.app, "/settings", headers=headers)).text
+
+
+async def test_a_source_of_a_form_keeps_its_line_ends(tmp_path: Path) -> None:
+    """W8: a browser sends lines as Windows ends them; the text is the one that was typed."""
+    async with serving(tmp_path) as web:
+        headers, text = await signed(web), EXAMPLE["text"]
+        sent = {"source.language": "python", "source.text": text.replace("\n", "\r\n")}
+        assert (await post(web.app, headers, "/act/deploy", sent)).status == 303
+        assert await web.host.source("invoices") == text
+        shown = (await ask(web.app, "/w/invoices/versions", headers=headers)).text
+        assert unescape(shown).count(text) == 1  # to be changed in its field
+        setup = Page((await ask(web.app, "/w/invoices/setup", headers=headers)).text)
+        assert ("select", {"name": "topic"}) in setup.elements
+        assert (await web.host.workflow("invoices")).ingress == ("mail.received",)
+
+
+async def test_a_paused_workflow_says_why_nothing_can_be_approved(duly_world: Stage) -> None:
+    """G9, K1: on every page the form of the tool, and what happens if its answer is lost."""
+    play, shown = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    pages = ("/", f"/w/{NAME}", f"/why/{NAME}", f"/m/{shown.mutation}")
+    for path in pages:
+        text = (await ask(app, path, headers=headers)).text
+        assert "If the answer to it is lost," in text, path
+        assert "Resume it before you approve" not in text
+    await play.host.pause(NAME, by="ada")
+    for path in pages[:2]:
+        text = (await ask(app, path, headers=headers)).text
+        assert ("Resume it before you approve" in text, "/act/approve" in text) == (True, False)

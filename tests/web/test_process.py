@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -23,12 +24,15 @@ from duly.api.session import Remote
 from duly.errors import DulyError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
-from duly.faces.web import watch
+from duly.faces.web import process, watch
+from duly.faces.web.app import make_app
+from duly.faces.web.guard import Place
 from duly.faces.web.process import Given, _show, until_orphaned
 from duly.faces.web.watch import listen
 from duly.host import Host
 from tests.faces.real import Running, call, make_project, running, wait_for
 from tests.faces.stand import replace_verb
+from tests.web.stand import ask
 
 
 def url_of(host: Running) -> str:
@@ -66,6 +70,7 @@ def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
     folder = make_project(tmp_path / "project")
     monkeypatch.setenv("DULY_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
     monkeypatch.setenv("PGPASSWORD", "not for the page")
+    monkeypatch.setenv("CHAT_TOKEN", "not for the page either")
     with running(folder, "serve", "--page-port", "0") as host:
         url = url_of(host)
         made = json.loads(call(folder, "token", "new", "ci", "--scope", "read", "--json").stdout)
@@ -98,6 +103,7 @@ def _check_holds_nothing(page: int, folder: Path) -> None:
     environ = Path(f"/proc/{page}/environ").read_bytes()
     assert b"DULY_" not in environ
     assert b"PGPASSWORD" not in environ
+    assert b"CHAT_TOKEN" not in environ
 
 
 def test_a_page_ends_with_a_host_that_is_killed(tmp_path: Path) -> None:
@@ -149,9 +155,9 @@ class Watch:
             raise asyncio.CancelledError
         self._now_ms += seconds * 1000
 
-    async def show(self, *_: object) -> int:
+    async def show(self, *_: object) -> str:
         self._now_ms += self._lives_s.pop(0) * 1000
-        return 1
+        return "1"
 
 
 async def test_a_page_that_keeps_ending_is_started_again_after_a_growing_pause(
@@ -161,8 +167,10 @@ async def test_a_page_that_keeps_ending_is_started_again_after_a_growing_pause(
     clock: Any = Watch(*[0.1] * 8, 61, 0.1)
     monkeypatch.setattr(watch, "_show_once", clock.show)
     nothing: Any = None
+    control: Any = SimpleNamespace(told={})
     with pytest.raises(asyncio.CancelledError):
-        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+        await watch._watch(control, nothing, PageSettings(), Path(), clock)
+    assert control.told == {"page_down": True}
     assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
 
 
@@ -178,9 +186,86 @@ async def test_a_page_that_cannot_be_started_is_tried_again(
 
     monkeypatch.setattr(watch, "_show_once", fail)
     nothing: Any = None
+    control: Any = SimpleNamespace(told={})
     with pytest.raises(asyncio.CancelledError):
-        await watch._watch(nothing, nothing, PageSettings(), Path(), clock)
+        await watch._watch(control, nothing, PageSettings(), Path(), clock)
     assert "no more processes" in caplog.text
+
+
+async def test_a_page_that_stands_still_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G8: there is no page, and no webhook, for as long as its process lives and does nothing."""
+    begin = asyncio.create_subprocess_exec
+    begun: list[asyncio.subprocess.Process] = []
+
+    async def start(*_: Any, **__: Any) -> asyncio.subprocess.Process:
+        begun.append(await begin("sleep", "600"))
+        return begun[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(watch, "LOOK_S", 0.001)
+    listening = listen(PageSettings(port=0))
+    place = f"sqlite:///{tmp_path / 'duly.db'}"
+    async with Host(place) as host, Control(host, tmp_path / "duly.db.socket") as control:
+        told = await watch._show_once(control, listening, PageSettings(), tmp_path, host.clock)
+    listening.close()
+    assert told == "it stood still"
+    assert begun[0].returncode == -signal.SIGKILL
+
+
+async def test_a_page_that_speaks_is_not_taken_for_one_that_stands_still() -> None:
+    """G8: looks are counted, so that a host that stood still itself blames no page."""
+    pulse, looks = watch.Pulse(), 0
+
+    class Clock:
+        async def sleep(self, seconds: float) -> None:
+            nonlocal looks
+            looks += 1
+            if looks <= 100:
+                pulse.beat()
+
+    env: Any = Clock()
+    await pulse.until_silent(env)
+    assert looks == 100 + watch.SILENT_LOOKS_MAX - 1
+
+
+async def test_a_page_without_a_viewer_says_that_it_is_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G8: each line is a sign of life; the question itself may fail."""
+    monkeypatch.setattr(process, "BEAT_S", 0.01)
+    ours, theirs = socket.socketpair()
+    heard: list[None] = []
+    enough = asyncio.Event()
+
+    def hear() -> None:
+        heard.append(None)
+        if len(heard) >= 3:
+            enough.set()
+
+    place = f"sqlite:///{tmp_path / 'duly.db'}"
+    async with Host(place) as host, Control(host, tmp_path / "duly.db.socket") as control:
+        speaking = asyncio.ensure_future(speak(control, ours, hear))
+        remote = await Remote.over(theirs)
+        beating = asyncio.ensure_future(process.beat(Inherited(remote)))
+        await asyncio.wait_for(enough.wait(), 10)
+        beating.cancel()
+        await remote.close()
+        await speaking
+
+
+def test_the_page_gets_no_variable_that_may_be_a_secret() -> None:
+    """G8: only what a process needs to run is given."""
+    environ = {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "DULY_KEY": "k",
+        "PGPASSWORD": "of the store",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "CHAT_TOKEN": "y",
+    }
+    assert watch.list_given(environ) == {"PATH": "/bin", "LC_ALL": "C"}
 
 
 # -- The channel ------------------------------------------------------------------------------
@@ -227,6 +312,21 @@ async def aclosing_remote(remote: Remote | None) -> AsyncIterator[Remote]:
         yield remote
     finally:
         await remote.close()
+
+
+async def test_questions_of_strangers_take_no_place_from_a_caller_who_signed_in(
+    tmp_path: Path,
+) -> None:
+    """G10: `/healthz` needs no sign-in, and takes one place on the channel at most."""
+    async with channel(tmp_path) as (host, remote, _):
+        app = make_app(Inherited(remote), Place())
+        made = await host.new_token("ada", scope=Scope.READ)
+        strangers = [asyncio.ensure_future(ask(app, "/healthz")) for _ in range(90)]
+        await asyncio.sleep(0)
+        headers = {"authorization": f"Bearer {made.token}"}
+        reply = await ask(app, "/api/v1/workflows", headers=headers)
+        assert {each.status for each in await asyncio.gather(*strangers)} == {200}
+        assert reply.status == 200
 
 
 async def test_a_page_is_told_when_its_host_ends(tmp_path: Path) -> None:
@@ -307,8 +407,8 @@ async def test_webhooks_are_taken_at_an_address_of_their_own(tmp_path: Path) -> 
             async with httpx2.AsyncClient(timeout=20) as client:
                 for port, path, status in (
                     (page, "/healthz", 200),
-                    (hooks, "/healthz", 401),
-                    (hooks, "/api/v1/workflows", 401),
+                    (hooks, "/healthz", 404),
+                    (hooks, "/api/v1/workflows", 404),
                 ):
                     assert (
                         await client.get(f"http://127.0.0.1:{port}{path}")

@@ -19,7 +19,11 @@ OPEN: Final = {
     ("/healthz", "GET"),
     ("/sign-in", "GET"),
     ("/sign-in", "POST"),
+    ("/ask", "GET"),
+    ("/ask", "POST"),
     ("/static/page.css", "GET"),
+    ("/static/page.js", "GET"),
+    ("/static/icon.svg", "GET"),
 }
 
 
@@ -37,7 +41,7 @@ def wanted(entry: Entry, method: str, scope: Scope | None) -> set[int]:
         return {405}
     if need is not PUBLIC and scope is not None and not scope.covers(need):
         return {403}
-    return {200, 202, 303, 400, 403, 415} if need is PUBLIC else {200, 303, 400, 404, 415}
+    return {200, 202, 303, 400, 403, 415} if need is PUBLIC else {200, 303, 400, 404, 406, 415}
 
 
 @pytest.mark.parametrize("scope", [None, *Scope])
@@ -93,7 +97,7 @@ def test_no_act_is_done_by_get() -> None:
 async def test_an_unknown_path_is_unknown_to_those_who_signed_in_alone() -> None:
     """G3: an unsigned caller does not learn what there is."""
     app, _ = fake()
-    for path in ("/nothing", "/api/v1/nothing", "/api/v2/workflows", "/w", "/mcp", "/admin"):
+    for path in ("/nothing", "/api/v1/nothing", "/api/v2/workflows", "/w", "/mcp2", "/admin"):
         assert (await ask(app, path)).status == 401, path
         signed = await ask(app, path, headers=bearer(Scope.READ))
         assert (signed.status, signed.json["code"]) == (404, "no_page"), path

@@ -156,6 +156,111 @@ async def test_an_odd_first_line_reaches_nothing(line: str) -> None:
         assert door.asked == []
 
 
+@asynccontextmanager
+async def silent(port: int, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connect so many clients, which say nothing."""
+    made = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in made]
+    finally:
+        for _, writer in made:
+            writer.transport.abort()
+
+
+async def test_clients_that_say_nothing_keep_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G10: where connections are short, the one that is silent for longest gives way."""
+    monkeypatch.setattr(LimitedProtocol, "connections_max", 5)
+    monkeypatch.setattr(module, "CONNECTIONS_MAX", 5)
+    async with served() as (port, _), silent(port, 5) as readers:
+        heard = await say(port, request(port, "GET /healthz"))
+        assert heard.startswith(b"HTTP/1.1 200")
+        assert await asyncio.wait_for(readers[0].read(), 5) == b""
+        assert not any(each.at_eof() for each in readers[1:])
+
+
+async def test_a_request_under_way_gives_way_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G10: its place is taken until it is answered; the next client is told so."""
+    monkeypatch.setattr(LimitedProtocol, "connections_max", 2)
+    monkeypatch.setattr(module, "CONNECTIONS_MAX", 2)
+    async with served() as (port, door):
+        door.gate = asyncio.Event()
+        busy = [
+            asyncio.ensure_future(say(port, request(port, "GET /api/v1/workflows", TOKEN)))
+            for _ in range(2)
+        ]
+        for each in busy:  # they wait for the host
+            await asyncio.wait([each], timeout=0.1)
+        assert len(door.asked) == 2
+        refused = await say(port, request(port, "GET /static/page.css"))
+        assert refused.startswith(b"HTTP/1.1 503")
+        door.gate.set()
+        assert all(each.startswith(b"HTTP/1.1 200") for each in await asyncio.gather(*busy))
+
+
+@pytest.mark.parametrize(("times", "is_closing"), [(1, False), (1, True), (2, False)])
+async def test_a_client_that_does_not_read_is_hung_up_on(
+    times: int, is_closing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G10: no client holds a connection, also if it asked for its end, or for more at once."""
+    monkeypatch.setattr(LimitedProtocol, "unread_s", 0.1)
+    monkeypatch.setattr(LimitedProtocol, "head_s", 0.1)
+    monkeypatch.setattr(module, "IDLE_S_MAX", 0.1)
+    lost = asyncio.Event()
+    monkeypatch.setattr(
+        LimitedProtocol, "_stop_counting", _then(LimitedProtocol._stop_counting, lost.set)
+    )
+    async with served() as (port, door):
+        door.answers["workflows"] = ["x" * 8_000_000]
+        with socket.socket() as made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            made.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(made, ("127.0.0.1", port))
+            line = "GET /api/v1/workflows"
+            await loop.sock_sendall(made, request(port, line, TOKEN, close=is_closing) * times)
+            await asyncio.wait_for(lost.wait(), 10)
+
+
+def _then(first: Any, second: Any) -> Any:
+    def both(self: Any) -> None:
+        first(self)
+        second()
+
+    return both
+
+
+async def test_a_client_that_begins_no_tls_is_hung_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G10: the time counts from the connection, not from the end of a handshake."""
+    monkeypatch.setattr(module, "HANDSHAKE_S_MAX", 0.1)
+    certificate, key = _make_certificate(tmp_path)
+    files: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
+    async with served(**files) as (port, _), silent(port, 1) as (reader,):
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_a_chunked_body_in_http_1_0_is_refused() -> None:
+    """G3: an old proxy takes what follows for the next request (RFC 9112, 6.1)."""
+    async with served() as (port, door):
+        kind = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+        head = request(port, "POST /api/v1/pause", TOKEN, kind).replace(b"HTTP/1.1", b"HTTP/1.0")
+        heard = await say(port, head + b'10\r\n{"workflow":"w"}\r\n0\r\n\r\n')
+        assert heard.startswith(b"HTTP/1.1 400")
+        assert door.asked == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/%61pi/v1/workflows", "/api/v1/%77orkflows", "/api%2Fv1", "/%2e"]
+)
+async def test_a_letter_that_is_escaped_in_a_path_is_refused(path: str) -> None:
+    """G3: a proxy that keeps `/api/` from the outside does not know `/%61pi/`."""
+    async with served() as (port, door):
+        heard = await say(port, request(port, f"GET {path}", TOKEN))
+        assert heard.startswith(b"HTTP/1.1 400")
+        assert door.asked == []
+
+
 # -- Where it may be reached ------------------------------------------------------------------
 
 

@@ -132,17 +132,20 @@ async def test_no_address_of_a_request_becomes_the_next_one(tmp_path: Path) -> N
         code = await link(web)
         body = form(code=code, name="x", next="https://evil.example", back="//evil.example")
         path = "/sign-in?next=https://evil.example"
-        done = await ask(web.app, path, "POST", headers=FROM_OWN, body=body)
+        assert (await ask(web.app, path, "POST", headers=FROM_OWN, body=body)).status == 400
+        done = await ask(web.app, "/sign-in", "POST", headers=FROM_OWN, body=body)
         assert (done.status, done["location"]) == (303, "/")
         await web.deploy()
         headers = {"cookie": f"{COOKIE}={token_of(done)}", **FROM_OWN}
-        for back in ("//evil.example", "https://evil.example", "/\\evil", "a\r\nSet-Cookie: b=c"):
+        for back in ("//evil.example", "https://evil.example", "/\\evil", "w\r\nSet-Cookie: b=c"):
             body = form(workflow="invoices", back=back)
             reply = await ask(web.app, "/act/pause", "POST", headers=headers, body=body)
-            assert reply.status == 303
-            assert reply["location"].startswith("/w/")
-            assert "/" not in reply["location"].removeprefix("/w/")
+            assert (reply.status, reply["location"]) == (303, "/")
             assert not reply.has("set-cookie")
+        body = form(workflow="invoices", back="w/a\r\nSet-Cookie: b=c")
+        reply = await ask(web.app, "/act/pause", "POST", headers=headers, body=body)
+        assert reply["location"] == "/w/a%0D%0ASet-Cookie%3A%20b%3Dc"
+        assert not reply.has("set-cookie")
 
 
 async def test_a_smaller_link_makes_a_smaller_device(tmp_path: Path) -> None:
@@ -167,6 +170,23 @@ async def test_what_is_revoked_is_refused_at_once(tmp_path: Path) -> None:
         assert (await web.ask("/api/v1/workflows", scope=Scope.READ)).status == 200
         await web.host.revoke_token("read token")
         assert (await web.ask("/api/v1/workflows", scope=Scope.READ)).status == 401
+
+
+async def test_many_tokens_are_judged_by_one_question(tmp_path: Path) -> None:
+    """G6: one that is unknown, guessed in part, revoked or over is not let in."""
+    async with serving(tmp_path) as web:
+        made = await web.host.new_token("ci", scope=Scope.READ, days=1)
+        gone = await web.host.new_token("gone", scope=Scope.READ)
+        await web.host.revoke_token("gone")
+        good = web.tokens[Scope.READ]
+        changed = good[:-1] + ("0" if good[-1] != "0" else "1")
+        tokens = [good, made.token, gone.token, changed, "x", ""]
+        assert await web.host.admitted(tokens) == (True, True, False, False, False, False)
+        web.clock.shift_ms = 86_400_001
+        assert await web.host.admitted(tokens[:2]) == (True, False)
+        assert len(await web.host.admitted([good] * 100)) == 100
+        with pytest.raises(Invalid, match="at most 100 tokens"):
+            await web.host.admitted([good] * 101)
 
 
 async def test_to_sign_out_takes_the_device_back(tmp_path: Path) -> None:
@@ -282,6 +302,59 @@ async def test_an_admin_makes_tokens_over_http_and_no_other_scope_does(tmp_path:
             assert (await web.ask("/api/v1/tokens", scope=scope)).status == 403
         made = await web.ask("/api/v1/new_token", "POST", body=body)
         assert (made.status, made.json["kind"]) == (200, "token")
+
+
+async def test_a_link_is_worth_nothing_when_the_token_that_made_it_is_revoked(
+    tmp_path: Path,
+) -> None:
+    """G6: a stolen token that was found and revoked leaves no way in behind, nor does its name."""
+    async with serving(tmp_path) as web:
+        codes = []
+        for _ in range(3):
+            made = await web.ask("/api/v1/new_link", "POST", body={"scope": "admin"})
+            codes.append(made.json["code"])
+        assert (await sign_in(web, codes.pop())).status == 303
+        await web.host.revoke_token("Firefox")
+        await web.host.revoke_token("admin token")
+        assert (await sign_in(web, codes.pop())).status == 403
+        web.clock.shift_ms = 1000
+        await web.host.new_token("admin token", scope=Scope.READ)  # another one of that name
+        assert (await sign_in(web, codes.pop())).status == 403
+        assert [each.kind for each in await web.host.tokens() if each.kind == "device"] == []
+
+
+async def test_a_link_is_worth_nothing_when_the_token_that_made_it_is_over(tmp_path: Path) -> None:
+    """G6: the days of a token are over while a link of it waits."""
+    async with serving(tmp_path) as web:
+        made = await web.host.new_token("short", scope=Scope.ADMIN, days=1)
+        web.clock.shift_ms = 86_400_000 - 30_000
+        headers = {"authorization": f"Bearer {made.token}"}
+        link = await ask(web.app, "/api/v1/new_link", "POST", headers=headers, body={})
+        web.clock.shift_ms += 31_000
+        assert (await sign_in(web, link.json["code"])).status == 403
+
+
+async def test_a_link_that_is_over_stays_over_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    """G6: a minute is no matter of the wall clock alone."""
+    async with serving(tmp_path) as web:
+        code = await link(web)
+        web.clock.shift_ms = 61_000
+        assert (await sign_in(web, code)).status == 403
+        web.clock.shift_ms = -3_600_000
+        assert (await sign_in(web, code)).status == 403
+        code = await link(web)
+        web.clock.ticked_ms = 61_000  # a minute goes by, and the wall clock stands where it stood
+        assert (await sign_in(web, code)).status == 403
+
+
+async def test_a_device_does_not_take_the_name_of_one_that_was_revoked(tmp_path: Path) -> None:
+    """G6, A6: who did what stays readable; a name is one browser's for good."""
+    async with serving(tmp_path) as web:
+        for expected in ("Ada's phone", "Ada's phone 2", "Ada's phone 3"):
+            await sign_in(web, await link(web, Scope.DECIDE), "Ada's phone")
+            (name,) = [each.name for each in await web.host.tokens() if each.kind == "device"]
+            assert name == expected
+            await web.host.revoke_token(name)
 
 
 def test_a_browser_is_named_so_that_its_user_knows_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,16 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+import duly.web
 from duly.api.codec import perform
 from duly.api.registry import VERBS, Scope
 from duly.errors import RequestRefused, Stale, StoreUnavailable
+from duly.faces.web import guard
+from duly.faces.web.health import Health
 from duly.faces.web.problem import status_of
-from tests.web.stand import ask, bearer, fake, serving
+from duly.testing import Stage
+from tests.desk.test_allowance import posting
+from tests.web.stand import FORM, FakeSession, ask, bearer, fake, form, serving
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -45,6 +51,7 @@ async def test_questions_of_a_real_host_are_answered_as_by_a_session(tmp_path: P
         "versions": {"workflow": "invoices"},
         "actions": {},
         "attention": {},
+        "attention_count": {},
         "why": {"id": "invoices"},
         "find": {"text": "Mail"},
         "tools": {},
@@ -219,3 +226,86 @@ async def test_the_figures_are_text_of_prometheus(tmp_path: Path) -> None:
         assert (await web.ask("/metrics", scope=None)).status == 401
         health = await web.ask("/healthz", scope=None)
         assert (health.status, health.text) == (200, "ok\n")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/pause", "/api/v1/workflows", "/act/pause"])
+async def test_arguments_in_the_query_of_a_post_are_refused_and_not_dropped(path: str) -> None:
+    """G10: a request with two sets of arguments is not half obeyed."""
+    app, door = fake()
+    is_form = path.startswith("/act")
+    more: Any = {"body": {"workflow": "one"}}
+    if is_form:
+        more = {"body": form(workflow="one")}
+    headers = {**bearer(), **(FORM if is_form else {})}
+    reply = await ask(app, f"{path}?workflow=other", "POST", headers=headers, **more)
+    assert (reply.status, reply.json["code"]) == (400, "query_of_act")
+    assert door.asked == []
+
+
+async def test_who_emits_over_http_is_who_signed_in(tmp_path: Path) -> None:
+    """G5, A6: `source` is what a caller says of itself; who it was is written with the event."""
+    async with serving(tmp_path) as web:
+        body: dict[str, Any] = {"topic": "pay.now", "payload": {"amount": 9}, "source": "ada"}
+        emitted = await web.ask("/api/v1/bus.emit", "POST", scope=Scope.AGENT, body=body)
+        later = {**body, "delay": 60}
+        planned = await web.ask("/api/v1/bus.schedule_at", "POST", scope=Scope.AGENT, body=later)
+        done = {each.verb: each for each in await web.host.actions()}
+        for verb, target in (("emit", f"bus:{emitted.json}"), ("schedule_at", f"{planned.json}")):
+            act = done[verb]
+            assert (act.by, act.target, act.detail) == ("token:agent token", target, "ada")
+        before = len(await web.host.actions())
+        await web.host.bus.emit("tea.ready", {}, source="kettle")  # a program's own affair
+        assert len(await web.host.actions()) == before
+
+
+async def test_a_host_that_does_not_answer_is_said_to_be_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G10: a program that watches learns it within seconds, and so does a caller who signs in."""
+    monkeypatch.setattr(Health, "silent_s", 0.01)
+    monkeypatch.setattr(guard, "ANSWER_S_MAX", 0.01)
+    app, door = fake()
+    door.gate = asyncio.Event()
+    told = [await ask(app, "/healthz") for _ in range(3)]
+    assert [(each.status, each.json["code"]) for each in told] == [(503, "host_silent")] * 3
+    assert len(door.asked) == 1  # they share one question
+    door.gate.set()
+    await asyncio.sleep(0)
+    assert (await ask(app, "/healthz")).status == 200
+    monkeypatch.setattr(FakeSession, "call", lambda *_, **__: asyncio.Event().wait())
+    silent = await ask(app, "/api/v1/workflows", headers=bearer())
+    assert (silent.status, silent.json["code"]) == (503, "host_silent")
+
+
+async def test_what_a_conflict_calls_old_is_what_was_shown(duly_world: Stage) -> None:
+    """G11: a changed call is 409 with both; a hash never stands beside arguments of another."""
+    play, _, call = await posting(duly_world)
+    script = (await play.host.mutation(call.mutation)).args
+    first = await play.host.amend(call.mutation, call.hash, {"body": "Pay 10"}, by="bob")
+    await play.host.amend(call.mutation, first, {"body": "Pay 1000"}, by="eve")
+    made = await play.host.new_token("ada", scope=Scope.DECIDE)
+    for seen, args in ((call.hash, script), (first, None), ("0" * 64, None)):
+        told = await ask(
+            duly.web.app(play.host),
+            "/api/v1/approve",
+            "POST",
+            headers={"authorization": f"Bearer {made.token}"},
+            body={"mutation": call.mutation, "seen": seen},
+        )
+        assert (told.status, told.json["code"]) == (409, "not_as_shown")
+        assert told.json["old"] == {"hash": seen, "args": args}
+        assert told.json["new"]["args"]["body"] == "Pay 1000"
+
+
+async def test_how_much_waits_is_told_without_what_waits(duly_world: Stage) -> None:
+    """G9: a list that is cut says how much there is, and a figure costs no long answer."""
+    play, _, call = await posting(duly_world)
+    assert await play.host.attention_count() == len(await play.host.attention()) == 1
+    await play.host.reject(call.mutation)
+    await play.drain()
+    assert await play.host.attention_count() == len(await play.host.attention())
+    app, door = fake()
+    door.answers["attention_count"] = 7
+    reply = await ask(app, "/metrics", headers=bearer(Scope.READ))
+    assert "duly_attention 7" in reply.text.splitlines()
+    assert [each.verb for each in door.asked] == ["workflows", "attention_count"]

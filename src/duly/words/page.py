@@ -2,8 +2,172 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from duly.words.asking import say_trial as say_trial
+from duly.words.oauth import BRING_ADDRESS as BRING_ADDRESS
+from duly.words.oauth import OPEN_ADDRESS as OPEN_ADDRESS
+from duly.words.oauth import SIGN_IN as SIGN_IN
+from duly.words.oauth import SIGNED_IN as SIGNED_IN
+from duly.words.oauth import SIGNED_OUT as SIGNED_OUT
+from duly.words.oauth import say_scopes as say_scopes
+from duly.words.phrase import say_wait
+from duly.words.replay import say_replay
 
 HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the link that it prints:"
 SIGNED_IN_ALREADY: Final = "I am signed in already"
 EMPTY: Final = "–"
+NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
+NO_INPUT_YET: Final = "Nothing came in yet. Publish something below Setup, or let it run now."
+NO_WORKFLOW_YET: Final = "There is no workflow yet."
+FROM_FOLDER: Final = "This command deploys the scripts of the project, each file that it names:"
+FIRST_TEXT: Final = "Put the text of a script here instead"
+GRANTS: Final = "Allow it the tools that it uses"
+PAUSED_TOO: Final = "Resume it before you approve: while it is paused nothing is sent."
+BECAUSE_OF: Final = "Because of"
+UNREADABLE: Final = "This could not be read. Nothing is known about it; reload the page."
+SHOWN_ONCE: Final = "This is shown once. Keep it before you leave this page."
+CLAIMED: Final = "What the script calls it. Only the observed call is sent."
+SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
+SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
+TRY_TODAY: Final = "Try it with the data of today; nothing is sent"
+WISH: Final = "What should be done, when, and for whom? A model writes it, and you decide."
+WISH_CHANGE: Final = "What should be different? A model changes it, and you decide."
+USES_NOTHING: Final = "It uses no tool."
+WHAT_IF: Final = "Nothing is sent: past runs are repeated with what they were given."
+NO_SCHEDULE: Final = "It has no producer: it works when something is published."
+ANSWERED_ONCE: Final = "The first answer counts, and is written down as that of"
+PAIR: Final = "Show a code here and point the camera of the phone at it."
+LINK_ONCE: Final = "This link signs one browser in, once, within a minute."
+ONLY_HERE: Final = (
+    "This address is that of this machine alone, and no phone reaches it. Give the page another one"
+    " in the settings of the project, with a certificate or a proxy that has one."
+)
+QR: Final = "The link as a picture for a camera"
+NO_INGRESS: Final = "Nothing can be published from outside: none of its topics has ingress."
+HOOK: Final = "A service outside can publish into a topic with ingress. Its secret is shown once."
+NEVER_SHOWN: Final = "A secret is sealed when it is set, and never shown."
+NO_ACCOUNT: Final = "No account is paired yet, so nothing is asked over this channel."
+# A connection, and the proof of what it says (K10).
+IF_LOST: Final = "If the answer to it is lost,"
+NO_SECRET: Final = "It names no secret that it needs."
+ONLY_READS: Final = "It changes nothing outside; it only reads."
+SETTINGS_BY_COMMAND: Final = (
+    "Its settings stand in duly.toml and are written by a command, because they name programs:"
+)
+LAST_TRIAL: Final = "The last trial:"
+TRIAL: Final = (
+    "To prove that the service can be asked, one real change is made with your account, once:"
+)
+TRIAL_ARGS: Final = "The arguments of this one call, as JSON"
+TRIAL_TAKES: Final = "It can take a minute. What came of it is shown here."
+TRIAL_VOID: Final = (
+    "It proves nothing any more: the settings or the secrets have changed, or the store was "
+    "restored."
+)
+TRIAL_CHANGED: Final = (
+    "Nothing was sent now: a trial was made meanwhile, or it would do something else than you were "
+    "shown. This is how it stands."
+)
+VERIFY: Final = "The whole store is read; nothing is changed. That can take a while."
+MORE_ON_DOCTOR: Final = "This machine and the settings of the project are checked by the command:"
+# For the script of the page, which makes no sentence of its own.
+LOST: Final = "The connection to the host is lost. What you see is how it was; it is tried again."
+BACK_AGAIN: Final = "Connected again."
+RESTARTED: Final = "The host was started again. What you see is how it stands now."
+NOT_JSON: Final = "This is not JSON yet."
+NEW: Final = "new"
+
+
+# What a person calls the status of an event; the other words are said as they are (U5).
+EVENT_WORDS: Final = {"reserved": "pending", "consumed": "done"}
+KEPT: Final = "kept"
+# What people call a zone that has a name for machines.
+ZONES: Final = {"Etc/UTC": "UTC", "Etc/GMT": "UTC", "GMT": "UTC", "Zulu": "UTC"}
+
+
+def name_event(each: Mapping[str, Any]) -> str:
+    """Name how an event stands: one that no consumer takes is kept, and waits for nothing (W9)."""
+    return event_word(each, EVENT_WORDS.get(each["status"], each["status"]))
+
+
+def event_word(each: Mapping[str, Any], status: str) -> str:
+    """Return the status of an event, or the word for an output."""
+    return KEPT if each["is_output"] and each["status"] == "pending" else status
+
+
+def say_more(count: int, *, is_cut: bool) -> str:
+    """Say how much more waits than a page shows."""
+    at_least = "at least " if is_cut else ""
+    return f"And {at_least}{count} more {'waits' if count == 1 else 'wait'}."
+
+
+def say_connection(origin: str) -> str:
+    """Say where the service of a connection is."""
+    return f"Its service is {origin}."
+
+
+def say_waiting(count: int) -> str:
+    """Say how much waits for a connection."""
+    runs = "1 run waits" if count == 1 else f"{count} runs wait"
+    return f"{runs} for this connection. A new secret lets them go on; so does this button:"
+
+
+def say_lacks(found: Mapping[str, Any]) -> str:
+    """Say in half a sentence what a connection lacks: a secret, a proof, or nothing."""
+    unset = [each["name"] for each in found["secrets"] if each["set_at"] is None]
+    if unset:
+        return f"not set: {', '.join(unset)}"
+    trials = [each for each in found["tools"] if each["needs_trial"]]
+    unproven = sum(each["answering"]["proven_at"] is None for each in trials)
+    if unproven:
+        return f"{unproven} of {len(trials)} proofs to make"
+    return "proven with your account" if trials else "nothing to prove"
+
+
+def say_together(count: int) -> str:
+    """Say that several calls of one tool can be approved at once."""
+    return f"{count} calls wait. Tick those you have read; each is sent exactly as shown."
+
+
+def say_tried(tried: int, different: int) -> str:
+    """Say what came of trying a version on past runs."""
+    if not tried:
+        return "There is no past run to try it on."
+    runs = "1 past run was" if tried == 1 else f"{tried} past runs were"
+    return f"{runs} tried; {different or 'none'} would change something else."
+
+
+def say_moment(at: str, zone: str) -> str:
+    """Say a time as people write it, to the minute; the page names the zone once."""
+    there = _read(at, zone)
+    return f"{there.day} {there:%b %Y, %H:%M}"
+
+
+def say_exactly(at: str, zone: str) -> str:
+    """Say a time to the second, with its zone."""
+    there = _read(at, zone)
+    return f"{there.day} {there:%b %Y, %H:%M:%S} {there.tzname()}"
+
+
+def say_zone(zone: str) -> str:
+    """Say once which clock a page goes by."""
+    return f"Times are those of {ZONES.get(zone, zone)}."
+
+
+def say_gap(before: str, after: str) -> str:
+    """Say how long after something the next thing happened."""
+    gap_ms = round((_read(after) - _read(before)).total_seconds() * 1000)
+    return "" if gap_ms < 1000 else f"{say_wait(gap_ms)} later"
+
+
+def _read(at: str, zone: str = "UTC") -> datetime:
+    return datetime.fromisoformat(at).astimezone(ZoneInfo(zone))
+
+
+def say_past(past: Mapping[str, Any]) -> str:
+    """Say what a comparison with past runs showed."""
+    return say_replay(past["tried"], len(past["differences"]))

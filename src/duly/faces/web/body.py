@@ -111,6 +111,12 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
         raise Invalid(code="wrong_shape", path="query", facts=facts) from None
 
 
+def refuse_query(request: Request) -> None:
+    """Refuse a query where the arguments stand in the body: half of them would be dropped."""
+    if request.url.query:
+        raise Invalid(code="query_of_act", path="query")
+
+
 def read_arguments(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Json]:
     """Make arguments of the fields of a query or a form; the host checks them."""
     kinds = {each.name: each for each in verb.parameters}

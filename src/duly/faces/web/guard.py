@@ -6,12 +6,15 @@ Law 2  The `Host` of every request is on the list. An act by cookie comes from o
        refused; a cookie that came along with a request of another site counts for nothing.
 Law 3  Who acts is who signed in (G5): an endpoint gets a session in that name, and no other way to
        the host.
-Law 4  Every response has the headers that keep a browser from doing anything else with it (G7).
+Law 4  A client that sends too much is told when to come again (`rate.py`).
+Law 5  Every response has the headers that keep a browser from doing anything else with it (G7).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +27,14 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from duly.api.clock import machine_ms
 from duly.api.door import Door
 from duly.api.page import list_names
 from duly.api.registry import Scope as Right
 from duly.api.session import Session
-from duly.errors import DulyError, Invalid, NotFound, RequestRefused, short
+from duly.api.value import Json
+from duly.errors import DulyError, Invalid, NotFound, RequestRefused, StoreUnavailable, short
+from duly.faces.web.rate import CALLER, STRANGER, Rate, Rates, name_client
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 Refuse: TypeAlias = Callable[[Request, DulyError], Response]
@@ -41,6 +47,11 @@ COOKIE: Final = "duly"
 PATH_CHARS_MAX: Final = 2000
 HEAD_BYTES_MAX: Final = 16 * 1024
 VISIT: Final = "duly.visit"
+# A letter, a digit or one of -._~ that is escaped without need: a proxy does not know `/%61pi/`.
+ESCAPED_LETTER: Final = re.compile(
+    rb"%(?:2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae])", re.IGNORECASE
+)
+ANSWER_S_MAX: Final = 10.0  # for a host to say who a caller is
 
 log = logging.getLogger("duly.page")
 
@@ -83,6 +94,7 @@ class Visit:
     is_secure: bool
     may: Callable[[str], bool]
     identify: Callable[[], Awaitable[Caller]] | None = None
+    zone: str = "UTC"
 
     async def confirm(self) -> None:
         """Refuse a caller whose token was revoked since the request began (G6)."""
@@ -102,6 +114,7 @@ class Entry:
 
     `is_form` marks what a browser sends without being signed in: it must come from our own page.
     `actor` and `right` are those of a caller that needs no sign-in; the host judges what it brings.
+    `rate` is how often such a caller may come.
     """
 
     path: str
@@ -110,6 +123,7 @@ class Entry:
     is_form: bool = False
     actor: str = UNSIGNED
     right: Right = Right.READ
+    rate: Rate = STRANGER
 
     @property
     def route(self) -> Route:
@@ -119,10 +133,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an application is reached: further names, and whether a proxy before it has TLS."""
+    """Where an application is reached: further names, and whether a proxy before it has TLS.
+
+    `zone` is the one that times are shown in: that of the project.
+    """
 
     hosts: tuple[str, ...] = ()
     is_proxied: bool = False
+    zone: str = "UTC"
 
 
 def visit_of(request: Request) -> Visit:
@@ -138,7 +156,12 @@ class Guard:
         self._refuse = refuse
         self._door = door
         self._place = place
+        self._rates = Rates(machine_ms)
         self._exact = {each.path: each for each in self.entries if "{" not in each.path}
+        # Where nothing asks for a sign-in no token is looked at: a stolen one cannot be tried out.
+        self._has_sign_in = any(
+            need is not OPEN for each in self.entries for need in each.needs.values()
+        )
         self._patterns = [(each, each.route) for each in self.entries if "{" in each.path]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,7 +180,7 @@ class Guard:
             response = await entry.endpoint(request)
         except DulyError as error:
             response = self._refuse(request, error)
-            response.headers.update(_allow(error))
+            response.headers.update(_say_in_head(error))
         except Exception as error:
             # Where it happened is for the log; what it says may be a secret (A5).
             where = "".join(format_tb(error.__traceback__))
@@ -169,7 +192,7 @@ class Guard:
 
     async def _admit(self, request: Request) -> Entry:
         """Return the entry that a request may use, or refuse it (laws 1 and 2)."""
-        _check_head(request.headers)
+        _check_head(request)
         scheme = "https" if self._place.is_proxied else request.scope["scheme"]
         host = _read_host(request.headers)
         port = (request.scope.get("server") or ("", 0))[1] or 0
@@ -182,8 +205,10 @@ class Guard:
         method = "GET" if request.method == "HEAD" else request.method
         need = entry.needs.get(method, Right.READ) if entry is not None else Right.READ
         caller = None
-        if need is not OPEN:
+        if need is not OPEN and self._has_sign_in:
             caller = await self._identify(request, cookie)
+        elif need is OPEN and entry is not None:
+            self._rates.take(entry.rate, _client_of(request))
         if entry is None:
             raise NotFound(code="no_page", subject=short(request.url.path))
         if method not in entry.needs:
@@ -199,11 +224,14 @@ class Guard:
             raise RequestRefused(code="beyond_scope", subject=entry.path, facts=facts)
         actor, right = entry.actor, entry.right
         if caller is not None:
+            self._rates.take(CALLER, caller.actor)
             actor, right = caller.actor, caller.right
         session = self._door.signed(actor, right)
         may = partial(self._may, caller)
         again = None if caller is None else partial(self._identify, request, cookie)
-        request.scope[VISIT] = Visit(session, caller, cookie, scheme == "https", may, again)
+        request.scope[VISIT] = Visit(
+            session, caller, cookie, scheme == "https", may, again, self._place.zone
+        )
         return entry
 
     def _may(self, caller: Caller | None, path: str) -> bool:
@@ -234,19 +262,40 @@ class Guard:
                 token = None  # it came along with a request of another page (law 2)
         if token is None:
             raise RequestRefused(code="not_signed_in")
-        told = await self._door.signed(UNSIGNED, Right.READ).call("who", token=token)
+        if not self._rates.knows(token):
+            self._rates.take(STRANGER, _client_of(request))
+        told = await self._ask_who(token)
         assert isinstance(told, dict), told
+        self._rates.remember(token)
         right = Right(str(told["scope"]))
         return Caller(str(told["actor"]), str(told["name"]), right, token, is_browser)
 
+    async def _ask_who(self, token: str) -> Json:
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                return await self._door.signed(UNSIGNED, Right.READ).call("who", token=token)
+        except TimeoutError:
+            raise StoreUnavailable(code="host_silent", subject="channel") from None
 
-def _check_head(headers: Headers) -> None:
-    """Refuse a head that is too long, or that says the length of its body in two ways (G10)."""
+
+def _client_of(request: Request) -> str:
+    return "" if request.client is None else name_client(request.client.host)
+
+
+def _check_head(request: Request) -> None:
+    """Refuse a head that is too long, or that says the length of its body in two ways (G10).
+
+    A program that speaks HTTP/1.0 does not know chunks, and would read them as the next request.
+    """
+    headers = request.headers
     if sum(len(name) + len(value) for name, value in headers.raw) > HEAD_BYTES_MAX:
         facts = {"limit": HEAD_BYTES_MAX, "unit": "bytes"}
         raise RequestRefused(code="head_too_long", subject="head", facts=facts)
     if "content-length" in headers and "transfer-encoding" in headers:
         raise Invalid(code="given_twice", path="content-length")
+    if "transfer-encoding" in headers and request.scope.get("http_version") != "1.1":
+        facts = {"wanted": "http_1_1"}
+        raise Invalid(code="wrong_value", path="transfer-encoding", facts=facts)
 
 
 def path_of(request: Request) -> str:
@@ -267,6 +316,7 @@ def _check_path(request: Request) -> None:
         or "\\" in path
         or b"%2f" in raw.lower()
         or b"%5c" in raw.lower()
+        or ESCAPED_LETTER.search(raw) is not None
         or any(part in (".", "..") for part in parts)
         or any(part == "" for part in parts[:-1])
     )
@@ -308,10 +358,13 @@ def _read_cookie(headers: Headers, name: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _allow(error: DulyError) -> dict[str, str]:
-    if error.code != "wrong_method":
-        return {}
-    return {"Allow": ", ".join(map(str, error.facts["known"]))}
+def _say_in_head(error: DulyError) -> dict[str, str]:
+    """Return what a client reads in the head of a refusal: which methods, or when again."""
+    if error.code == "wrong_method":
+        return {"Allow": ", ".join(map(str, error.facts["known"]))}
+    if error.code == "too_fast":
+        return {"Retry-After": str(error.facts["seconds"])}
+    return {}
 
 
 def _with_headers(send: Send, *, is_kept: bool) -> Send:

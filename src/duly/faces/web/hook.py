@@ -12,24 +12,24 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.page import HOOK_HEADERS
 from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.faces.web.body import JSON, Large, read_body, read_text
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
+from duly.faces.web.rate import SENDER
 
-SENDER: Final = "webhook"  # in whose name what was sent is published
+WEBHOOK: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
 TAKEN: Final = 202
-# What a sender may call the id of its message; the first is that of Standard Webhooks.
-IDS: Final = ("webhook-id", "idempotency-key", "x-github-delivery")
-HEADERS: Final = {"signed_at": "webhook-timestamp", "signature": "webhook-signature"}
+FINE: Final = 200
 
 
 def list_entries() -> Iterator[Entry]:
     """Make the entries of webhooks; a sender signs each message, and signs in never."""
     receive = _endpoint(Large())
     for path in ("/hooks/{workflow}/{topic}", "/hooks/{workflow}/{topic}/{key}"):
-        yield Entry(path, receive, {"POST": OPEN}, actor=SENDER, right=Scope.AGENT)
+        yield Entry(path, receive, {"POST": OPEN}, actor=WEBHOOK, right=Scope.AGENT, rate=SENDER)
 
 
 def _endpoint(large: Large) -> Endpoint:
@@ -43,11 +43,12 @@ def _endpoint(large: Large) -> Endpoint:
 
 
 async def _receive(request: Request, body: str) -> Response:
+    """Hand over what proves a message; a header that stands twice proves nothing."""
     given: dict[str, Json] = dict(request.path_params)
-    for name, header in HEADERS.items():
-        if (text := request.headers.get(header)) is not None:
-            given[name] = text
-    if (message_id := next(filter(None, map(request.headers.get, IDS)), None)) is not None:
-        given["message_id"] = message_id
+    found = {name: request.headers.getlist(name) for name in HOOK_HEADERS}
+    given["headers"] = {name: each[0] for name, each in found.items() if len(each) == 1}
     answer = await visit_of(request).session.call("receive", **given, body=body)
+    if answer is None:  # a sender asks whether the address is right, and wants its words back
+        challenge = msgspec.json.decode(body).get("challenge")
+        return Response(msgspec.json.encode({"challenge": challenge}), FINE, media_type=JSON)
     return Response(msgspec.json.encode({"event": answer}), TAKEN, media_type=JSON)

@@ -1,142 +1,167 @@
-"""The pages: what needs a person, workflows, runs, changes, acts, and the forms of all of them.
+"""The pages of a host: what needs a person, and what there is to look up.
 
-Law 1  A form posts one verb and is followed by a 303, so that a reload sends nothing again. An
-       approval carries the hash that was shown (G11).
-Law 2  Facts come from verbs, sentences from `words` with the answer; a page adds labels alone.
+Law: facts come from verbs, sentences from `words` with the answer; a page adds labels alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.errors import DulyError
-from duly.faces.web.body import read_arguments, read_pairs
+from duly.faces.web import connect, detail, flow, form
+from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
-from duly.faces.web.look import refuse, render, style_sheet
-from duly.faces.web.sign import SEE_OTHER, read_form
-from duly.faces.web.verb import compare
+from duly.faces.web.look import Sheet, read_static
+from duly.faces.web.query import ROWS, older, read_query
+from duly.faces.web.stream import Lives, still
 
-ROWS: Final = 50  # of what came in, was done or was found, on one page
-BACK: Final = "back"  # the workflow that a form was on; a name, never an address
+APPROVAL: Final = "approval"
+STATIC: Final = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     """Make the entries of pages, and a form for every act."""
-    yield Entry("/static/page.css", style, {"GET": OPEN})
-    yield Entry("/", home, {"GET": Scope.READ})
-    yield Entry("/w/{name}", workflow, {"GET": Scope.READ})
-    yield Entry("/runs/{id}", run, {"GET": Scope.READ})
-    yield Entry("/m/{id}", mutation, {"GET": Scope.READ})
-    yield Entry("/find", find, {"GET": Scope.READ})
-    yield Entry("/actions", actions, {"GET": Scope.READ})
-    yield Entry("/settings", settings, {"GET": Scope.ADMIN})
-    for verb in verbs.values():
-        if not verb.is_question:
-            yield Entry(f"/act/{verb.name}", _form_of(verb), {"POST": verb.scope})
+    live = Lives().live
+    for name, media_type in STATIC.items():
+        yield Entry(f"/static/{name}", _static(name, media_type), {"GET": OPEN})
+    yield Entry("/", live(home), {"GET": Scope.READ})
+    yield Entry("/find", still(find), {"GET": Scope.READ})
+    yield Entry("/bus", live(bus), {"GET": Scope.READ})
+    yield Entry("/tools", still(tools), {"GET": Scope.READ})
+    yield Entry("/actions", live(actions), {"GET": Scope.READ})
+    yield Entry("/settings", live(settings), {"GET": Scope.ADMIN})
+    yield Entry("/doctor", still(doctor), {"GET": Scope.READ})
+    yield from flow.list_entries(live)
+    yield from detail.list_entries(live)
+    yield from connect.list_entries(live)
+    yield from form.list_entries(verbs)
 
 
-async def style(request: Request) -> Response:
-    """Send the style sheet."""
-    headers = {"Cache-Control": "public, max-age=3600"}
-    return Response(style_sheet(), headers=headers, media_type="text/css")
+def _static(name: str, media_type: str) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        headers = {"Cache-Control": "public, max-age=3600"}
+        return Response(read_static(name), headers=headers, media_type=media_type)
+
+    return endpoint
 
 
-async def home(request: Request) -> Response:
+async def home(request: Request) -> Sheet:
     """Show what needs a person, and all workflows."""
     session = visit_of(request).session
-    waiting: Any = await session.call("attention", limit=ROWS)
+    query = read_query(request, VERBS["attention"], ("after",))
+    found: Any = await session.call("attention", limit=PAGE_ROWS_MAX, **query)
     workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
-    return render(request, "home.html", waiting=waiting, workflows=workflows)
+    waiting = found[:ROWS]
+    forms = await flow.ask_forms(session, waiting)
+    facts = {
+        "waiting": waiting,
+        "more": len(found) - len(waiting),
+        "is_cut": len(found) == PAGE_ROWS_MAX,
+        "after": urlencode({"after": waiting[-1]["key"]}) if len(found) > ROWS else "",
+        "approvals": forms,
+        "together": count_together(waiting, forms),
+        "workflows": workflows,
+        "paused": [each["name"] for each in workflows if each["paused"]],
+    }
+    return Sheet("home.html", facts)
 
 
-async def workflow(request: Request) -> Response:
-    """Show one workflow: how it stands, what came in and what came of it."""
-    session = visit_of(request).session
-    name = request.path_params["name"]
-    found: Any = await session.call("workflow", name=name)
-    query = read_query(request, VERBS["inputs"], ("status", "before"))
-    inputs: Any = await session.call("inputs", workflow=name, limit=ROWS, **query)
-    waiting: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
-    own = [each for each in waiting if each["workflow"] == name]
-    older = _older(query, inputs, "seq")
-    return render(request, "workflow.html", each=found, inputs=inputs, older=older, waiting=own)
+def count_together(
+    waiting: Sequence[Mapping[str, Any]], approvals: Mapping[str, Mapping[str, Any]]
+) -> dict[str, int]:
+    """Count the waiting calls of each tool of which several can be approved at once (A3)."""
+    shown = {
+        str(offer["args"]["mutation"])
+        for each in waiting
+        for offer in each["offers"]
+        if offer["verb"] == "approve"
+    }
+    tools = Counter(
+        str(each["observed"]["tool"])
+        for each in approvals.values()
+        if each["mutation"] in shown and each["waits"] == APPROVAL
+    )
+    return {tool: count for tool, count in tools.items() if count > 1}
 
 
-async def run(request: Request) -> Response:
-    """Show one run: why it stands as it does, what its script said, its error."""
-    session = visit_of(request).session
-    each: Any = await session.call("run", id=request.path_params["id"])
-    why: Any = await session.call("why", id=each["id"])
-    logs: Any = await session.call("logs", run=each["id"])
-    return render(request, "run.html", each=each, why=why, logs=logs)
-
-
-async def mutation(request: Request) -> Response:
-    """Show one change: the call that was observed, and how its outcome became known."""
-    session = visit_of(request).session
-    each: Any = await session.call("mutation", id=request.path_params["id"])
-    why: Any = await session.call("why", id=each["id"])
-    return render(request, "mutation.html", each=each, why=why)
-
-
-async def find(request: Request) -> Response:
+async def find(request: Request) -> Sheet:
     """Find events by the beginning of their message id, or by a text in their title."""
     query = read_query(request, VERBS["find"], ("text", "after"))
     found: Any = {"hits": [], "after": None}
     if query.get("text"):
         found = await visit_of(request).session.call("find", limit=ROWS, **query)
     older = urlencode({**query, "after": found["after"]}) if found["after"] else ""
-    text = query.get("text", "")
-    return render(request, "find.html", hits=found["hits"], text=text, older=older)
+    facts = {"hits": found["hits"], "text": query.get("text", ""), "older": older}
+    return Sheet("find.html", facts)
 
 
-async def actions(request: Request) -> Response:
+async def bus(request: Request) -> Sheet:
+    """Show the bus: its journal, what is to come, what was given up, and who hears."""
+    session = visit_of(request).session
+    query = read_query(request, VERBS["bus.journal"], ("topic", "status", "before"))
+    journal: Any = await session.call("bus.journal", limit=ROWS, **query)
+    facts = {
+        "journal": journal,
+        "older": older(query, journal, "id"),
+        "query": query,
+        "dead": await session.call("bus.deliveries", status="dead", limit=ROWS),
+        "waiting": await session.call("bus.deliveries", status="waiting", limit=ROWS),
+        "deferred": await session.call("bus.deferred", limit=ROWS),
+        "subscribers": await session.call("bus.subscribers"),
+    }
+    return Sheet("bus.html", facts)
+
+
+async def tools(request: Request) -> Sheet:
+    """Show the connections of the host, and every tool."""
+    session = visit_of(request).session
+    facts = {"tools": await session.call("tools"), "connections": await session.call("connections")}
+    return Sheet("tools.html", facts)
+
+
+async def actions(request: Request) -> Sheet:
     """Show who did what."""
     query = read_query(request, VERBS["actions"], ("workflow", "before"))
     done: Any = await visit_of(request).session.call("actions", limit=ROWS, **query)
-    return render(request, "actions.html", actions=done, older=_older(query, done, "id"))
+    facts = {"actions": done, "older": older(query, done, "id"), "query": query}
+    return Sheet("actions.html", facts)
 
 
-def read_query(request: Request, verb: Verb, known: Sequence[str]) -> dict[str, Any]:
-    """Read what of a query a page gives on to its question; an empty field says nothing."""
-    pairs = read_pairs(request.url.query)
-    return read_arguments(verb, [pair for pair in pairs if pair[0] in known and pair[1]])
+async def settings(request: Request) -> Sheet:
+    """Show tokens and devices, who is asked over channels, and the names of the secrets."""
+    session = visit_of(request).session
+    facts = {
+        "tokens": await session.call("tokens"),
+        "secrets": await session.call("secrets"),
+        "connections": await session.call("connections"),
+        "channels": await session.call("channels"),
+        "scopes": [*map(str, Scope)],
+    }
+    return Sheet("settings.html", facts)
 
 
-def _older(query: Mapping[str, Any], entries: Sequence[Any], field: str) -> str:
-    """Return the query of the next page, if this one is full."""
-    if len(entries) < ROWS:
-        return ""
-    return urlencode({**query, "before": entries[-1][field]})
-
-
-async def settings(request: Request) -> Response:
-    """Show the tokens and the devices, each of which can be revoked."""
-    tokens: Any = await visit_of(request).session.call("tokens")
-    return render(request, "settings.html", tokens=tokens)
-
-
-def _form_of(verb: Verb) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        session = visit_of(request).session
-        form = await read_form(request)
-        back = form.pop(BACK, "")
-        try:
-            args = read_arguments(verb, form.items())
-            await session.call(verb.name, **args)
-        except DulyError as error:
-            is_changed = error.code == "not_as_shown"
-            sides = await compare(session, args) if is_changed else {}
-            return refuse(request, error, sides)
-        root = request.scope.get("root_path", "")
-        place = f"/w/{quote(back, safe='')}" if back else "/"
-        return RedirectResponse(f"{root}{place}", SEE_OTHER)
-
-    return endpoint
+async def doctor(request: Request) -> Sheet:
+    """Show how the host is, and check its store if that is asked for."""
+    session = visit_of(request).session
+    host = session.host
+    facts: dict[str, Any] = {
+        "host": None if host is None else {"pid": host.pid, "version": host.version},
+        "hosts": await session.call("hosts"),
+        "extensions": await session.call("extensions"),
+        "next_due": await session.call("next_due"),
+        "verified": None,
+    }
+    if dict(read_pairs(request.url.query)).get("verify"):
+        facts["verified"] = await session.call("verify")
+    return Sheet("doctor.html", facts)

@@ -47,6 +47,7 @@ BY_CODE: Final[Mapping[str, int]] = {
     "body_too_long": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "wrong_media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "wrong_host": HTTPStatus.MISDIRECTED_REQUEST,
+    "too_fast": HTTPStatus.TOO_MANY_REQUESTS,
     "too_many": HTTPStatus.TOO_MANY_REQUESTS,
     "unanswered": HTTPStatus.TOO_MANY_REQUESTS,
     "act_unheard": HTTPStatus.GATEWAY_TIMEOUT,  # whether it was done is not known

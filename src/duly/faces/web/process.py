@@ -1,9 +1,11 @@
 """The process of a page: it speaks HTTP on one side and with its host on the other (G8).
 
 Law 1  It has neither the store nor a key: all it inherits is the socket to its host and those it
-       listens at. Its environment has no setting of Duly or of PostgreSQL.
+       listens at. Its environment has only what a process needs to run.
 Law 2  It ends with its host, however that ends: the socket says so, or, where a process that the
        host forked still holds its end of it, the kernel does.
+Law 3  It says every few seconds that it is alive, from the loop that serves its clients: one that
+       stands still says nothing, and its host starts another.
 """
 
 from __future__ import annotations
@@ -13,20 +15,23 @@ import logging
 import os
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from duly.api.clock import Loop
-from duly.api.door import Inherited
+from duly.api.door import Door, Inherited
+from duly.api.registry import Scope
 from duly.api.session import Remote
 from duly.errors import DulyError
 from duly.faces.web.app import make_app, make_hooks_app
-from duly.faces.web.guard import Place
+from duly.faces.web.guard import UNSIGNED, Place
 from duly.faces.web.server import make_server
 
 LOOK_S: Final = 1.0  # how often to look whether the host is there
+BEAT_S: Final = 5.0  # how often to say that this process is alive
 
 log = logging.getLogger("duly.page")
 
@@ -43,6 +48,7 @@ class Given:
     is_proxied: bool = False
     certificate: str | None = None
     certificate_key: str | None = None
+    zone: str = "UTC"  # of the project
 
 
 def main() -> None:
@@ -59,7 +65,7 @@ def main() -> None:
 async def _show(given: Given) -> None:
     remote = await Remote.over(socket.socket(fileno=given.channel))
     door = Inherited(remote)
-    place = Place(given.hosts, given.is_proxied)
+    place = Place(given.hosts, given.is_proxied, given.zone)
     tls: dict[str, Any] = {}
     if given.certificate is not None:
         tls = {"ssl_certfile": given.certificate, "ssl_keyfile": given.certificate_key}
@@ -72,11 +78,13 @@ async def _show(given: Given) -> None:
     ]
     gone = asyncio.ensure_future(remote.until_gone())
     orphaned = asyncio.ensure_future(until_orphaned(given.host))
+    beating = asyncio.ensure_future(beat(door))
     await asyncio.wait((gone, orphaned, *serving), return_when=asyncio.FIRST_COMPLETED)
     for server, _ in servers:
         server.should_exit = True
-    orphaned.cancel()
-    await asyncio.wait((orphaned, *serving))
+    for each in (orphaned, beating):
+        each.cancel()
+    await asyncio.wait((orphaned, beating, *serving))
     await remote.close()
 
 
@@ -86,6 +94,21 @@ async def until_orphaned(host: int) -> None:
     try:
         while os.getppid() == host:
             await env.sleep(LOOK_S)
+    finally:
+        env.close()
+
+
+async def beat(door: Door) -> None:
+    """Say that this process is alive, until the host is gone (law 3)."""
+    env = Loop()
+    session = door.signed(UNSIGNED, Scope.READ)
+    try:
+        while True:
+            # What the host returns, and whether it does, is not looked at: it heard the question.
+            with suppress(DulyError, TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await session.call("next_due")
+            await env.sleep(BEAT_S)
     finally:
         env.close()
 

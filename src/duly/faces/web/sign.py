@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from duly.api.page import DEVICE_DAYS
 from duly.api.registry import Scope
 from duly.errors import Invalid
-from duly.faces.web.body import FORM, FORM_BYTES_MAX, read_body, read_pairs, read_text
+from duly.faces.web.body import FORM, FORM_BYTES_MAX, read_body, read_pairs, read_text, refuse_query
 from duly.faces.web.guard import OPEN, Entry, visit_of
 from duly.faces.web.look import browser_of, render
 
@@ -72,7 +72,8 @@ async def sign_out(request: Request) -> Response:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read the fields of a form; none may stand there twice."""
+    """Read the fields of a form; none may stand there twice, or in the query."""
+    refuse_query(request)
     pairs = read_pairs(read_text(await read_body(request, FORM, FORM_BYTES_MAX)))
     fields = dict(pairs)
     if len(fields) < len(pairs):

@@ -17,16 +17,24 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.paging import next_page
 from duly.api.registry import Verb
 from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError
-from duly.faces.web.body import JSON, Large, read_arguments, read_body, read_object, read_pairs
+from duly.faces.web.body import (
+    JSON,
+    Large,
+    read_arguments,
+    read_body,
+    read_object,
+    read_pairs,
+    refuse_query,
+)
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.problem import problem
 
 API: Final = "/api/v1/"
-PAGED: Final = ("before", "after")
 IDEMPOTENCY: Final = "idempotency-key"
 
 
@@ -44,6 +52,7 @@ def _endpoint(verb: Verb, large: Large) -> Endpoint:
         if request.method != "POST":
             args = read_arguments(verb, read_pairs(request.url.query))
             return await _ask(request, verb, args)
+        refuse_query(request)
         body = await read_body(request, JSON)
         async with large.turn(len(body)):
             return await _post(request, verb, read_object(body))
@@ -62,7 +71,7 @@ async def _post(request: Request, verb: Verb, args: dict[str, Json]) -> Response
         return write(await session.call(verb.name, **args))
     except DulyError as error:
         if error.code == "not_as_shown":
-            return problem(error, **await compare(session, args))
+            return problem(error, **await compare(session, error, args))
         raise
 
 
@@ -82,32 +91,6 @@ async def _ask(request: Request, verb: Verb, args: Mapping[str, Json]) -> Respon
     return Response(body, headers=headers, media_type=JSON)
 
 
-def next_page(verb: Verb, args: Mapping[str, Json], answer: Json) -> dict[str, Json] | None:
-    """Return the arguments of the next page, if this one is full; None if it is the last."""
-    fields = verb.declared.cursor
-    if not fields:
-        return None
-    if isinstance(answer, dict):
-        place = answer.get(fields[0])
-    else:
-        assert isinstance(answer, list), verb.name
-        limit = args.get("limit", _default(verb, "limit"))
-        if not isinstance(limit, int) or not answer or len(answer) < limit:
-            return None
-        last = answer[-1]
-        assert isinstance(last, dict), verb.name
-        found = [last[name] for name in fields]
-        place = found[0] if len(found) == 1 else found
-    if place is None:
-        return None
-    (name,) = (each.name for each in verb.parameters if each.name in PAGED)
-    return {**args, name: place}
-
-
-def _default(verb: Verb, name: str) -> Json:
-    return next((each.default for each in verb.parameters if each.name == name), None)
-
-
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
@@ -117,9 +100,13 @@ def write(answer: Json) -> Response:
     return Response(msgspec.json.encode(answer), media_type=JSON)
 
 
-async def compare(session: Session, args: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the call that was shown and the one that waits now (law 3)."""
+async def compare(session: Session, error: DulyError, args: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the call that was shown and the one that waits now (law 3).
+
+    Of a call that was amended twice the one in between is not kept: its arguments are null.
+    """
     now = await session.call("mutation", id=args["mutation"])
     assert isinstance(now, dict), now
-    old: Json = {"hash": args.get("seen"), "args": now.get("proposed")}
+    shown = now.get("proposed") if error.facts.get("seen") == "proposed" else None
+    old: Json = {"hash": args.get("seen"), "args": shown}
     return {"old": old, "new": now}

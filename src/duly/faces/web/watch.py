@@ -1,7 +1,7 @@
 """Starts the page of a host in a process of its own, and starts it again if it ends (G1, G8).
 
-Law 1  A host never stops for its page: what goes wrong here is a warning. A page that keeps ending
-       is started again after a growing pause.
+Law 1  A host never stops for its page: what goes wrong here is a warning. A page that ends, or that
+       stands still, is started again after a growing pause.
 Law 2  The host holds the sockets that the page listens at, so that a page that is started again is
        reached at the same place, and a client that came in between is kept waiting, not refused.
 Law 3  The page ends with its host: on its way out the host closes the channel, and a host that is
@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,14 +29,23 @@ from duly.errors import ConfigError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
 from duly.faces.web.process import Given
+from duly.loop import outlast
 
 PAUSE_S_FIRST: Final = 1.0
 PAUSE_S_MAX: Final = 60.0
 LIVED_S: Final = 60.0  # a page that lived longer is started again as if it were the first
 END_S_MAX: Final = 10.0
 BACKLOG: Final = 100  # clients that wait to be let in
-# Settings and keys of the host, and what lets it into a PostgreSQL server: not for the page (G8).
-HIDDEN: Final = ("DULY_", "PG")
+DOWN: Final = "page_down"  # what the host says of itself meanwhile
+LOOK_S: Final = 5.0  # how often to look whether the page says anything
+SILENT_LOOKS_MAX: Final = 4  # after which a page that spoke stands still
+FIRST_LOOKS_MAX: Final = 24  # a page that starts on a busy machine has two minutes
+# What a process needs to run. Of all other variables one may be a secret, and none is given (G8).
+GIVEN: Final = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SYSTEMROOT"}
+    | {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START"}
+)
+GIVEN_BEGINNINGS: Final = ("LC_",)
 
 log = logging.getLogger("duly.page")
 
@@ -92,6 +101,28 @@ def _listen(address: str, port: int) -> socket.socket:
     return made
 
 
+class Pulse:
+    """Counts how often one looked in vain for a sign of life of the page."""
+
+    def __init__(self) -> None:
+        self._silent_looks = 0
+        self._has_spoken = False
+
+    def beat(self) -> None:
+        """Note a sign of life."""
+        self._silent_looks = 0
+        self._has_spoken = True
+
+    async def until_silent(self, env: Env) -> None:
+        """Return when the page has said nothing for too many looks.
+
+        Looks are counted, not seconds: a host that stood still itself blames no page for it.
+        """
+        while self._silent_looks < (SILENT_LOOKS_MAX if self._has_spoken else FIRST_LOOKS_MAX):
+            await env.sleep(LOOK_S)
+            self._silent_looks += 1
+
+
 @asynccontextmanager
 async def watched(
     control: Control, listening: Listening, settings: PageSettings, folder: Path, env: Env
@@ -113,9 +144,10 @@ async def _watch(
     while True:
         begun_ms = env.monotonic_ms()
         try:
-            status: int | str = await _show_once(control, listening, settings, folder)
+            status = await _show_once(control, listening, settings, folder, env)
         except OSError as error:
             status = str(error)
+        control.told[DOWN] = True
         if env.monotonic_ms() - begun_ms > LIVED_S * 1000:
             pause_s = PAUSE_S_FIRST
         log.warning("The page ended (%s); it is started again in %g s.", status, pause_s)
@@ -124,9 +156,9 @@ async def _watch(
 
 
 async def _show_once(
-    control: Control, listening: Listening, settings: PageSettings, folder: Path
-) -> int:
-    """Start the page and wait until it ends; return how it ended."""
+    control: Control, listening: Listening, settings: PageSettings, folder: Path, env: Env
+) -> str:
+    """Start the page and wait until it ends or stands still; return how it ended."""
     ours, theirs = socket.socketpair()
     with theirs:
         held = [theirs, listening.page, *filter(None, [listening.hooks])]
@@ -139,8 +171,8 @@ async def _show_once(
             is_proxied=settings.behind_proxy == "yes",
             certificate=_path(folder, settings.certificate),
             certificate_key=_path(folder, settings.certificate_key),
+            zone=control.host.policy.timezone,
         )
-        environ = {key: each for key, each in os.environ.items() if not key.startswith(HIDDEN)}
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -150,18 +182,42 @@ async def _show_once(
                 msgspec.json.encode(given).decode(),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[each.fileno() for each in held],
-                env=environ,
+                env=list_given(os.environ),
                 start_new_session=True,  # Ctrl-C is for the host, which ends its page
             )
         except BaseException:
             ours.close()
             raise
-    speaking = asyncio.ensure_future(speak(control, ours))
+    pulse = Pulse()
+
+    def heard() -> None:
+        pulse.beat()
+        control.told[DOWN] = None
+
+    speaking = asyncio.ensure_future(speak(control, ours, heard))
+    ended = asyncio.ensure_future(process.wait())
+    silent = asyncio.ensure_future(pulse.until_silent(env))
     try:
-        return await process.wait()
+        await asyncio.wait((ended, silent), return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            return str(ended.result())
+        with suppress(ProcessLookupError):
+            process.kill()  # it stands still, and would not hear that its channel ends
+        return "it stood still"
     finally:
+        silent.cancel()
         # Without its channel the page ends by itself; one that does not is killed.
         await _end(speaking, ours, process)
+        await outlast(ended)
+
+
+def list_given(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the page gets (G8)."""
+    return {
+        name: each
+        for name, each in environ.items()
+        if name in GIVEN or name.startswith(GIVEN_BEGINNINGS)
+    }
 
 
 async def _end(

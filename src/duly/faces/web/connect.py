@@ -1,0 +1,93 @@
+"""The page of one connection: what it needs, what it says of its changes, and their proof (K10).
+
+Law 1  A trial is a real change outside. The page shows the call first; the form carries a digest of
+       what was shown, and what is shown no longer is not made.
+Law 2  A trial that was made is part of what is shown. So a second click, and the same page in
+       another tab, send nothing: they show what came of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duly.api.registry import VERBS, Scope
+from duly.api.session import Session
+from duly.errors import Invalid
+from duly.faces.web.body import read_arguments
+from duly.faces.web.form import go
+from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.look import Sheet, render
+from duly.faces.web.sign import read_form
+from duly.faces.web.stream import Show
+
+FIELDS: Final = ("tool", "seen")
+WELL: Final = 200
+CONFLICT: Final = 409
+
+
+def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
+    """Make the entries of the page, and of its trials."""
+    yield Entry("/connect/{name}", live(connection), {"GET": Scope.READ})
+    yield Entry("/prove", prove, {"POST": Scope.ADMIN})
+    yield Entry("/begin-sign-in", begin_sign_in, {"POST": Scope.ADMIN})
+
+
+async def connection(request: Request) -> Sheet:
+    """Show what a connection needs, and what was proven with the account."""
+    found = await _ask(visit_of(request).session, request.path_params["name"])
+    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": None}
+    return Sheet("connect.html", told)
+
+
+async def begin_sign_in(request: Request) -> Response:
+    """Show where a person agrees, and a field for the address that comes back (K9).
+
+    The browser may be on another machine than the host, so the address is brought by hand.
+    """
+    form = await read_form(request)
+    if "connector" not in form:
+        raise Invalid(code="missing", path="connector", facts={"of": "begin_oauth"})
+    session, name = visit_of(request).session, form["connector"]
+    begun = await session.call("begin_oauth", connector=name)
+    found = await _ask(session, name)
+    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": begun}
+    return render(request, "connect.html", WELL, **told)
+
+
+async def prove(request: Request) -> Response:
+    """Make the trial that was shown, and show what came of it."""
+    form = await read_form(request)
+    for each in FIELDS:
+        if each not in form:
+            raise Invalid(code="missing", path=each, facts={"of": "prove"})
+    session, tool = visit_of(request).session, form["tool"]
+    name = tool.partition(".")[0]
+    found = await _ask(session, name)
+    seen = _digests(found)
+    if seen.get(tool) != form["seen"]:
+        told = {"each": found, "seen": seen, "is_changed": True, "begun": None}
+        return render(request, "connect.html", CONFLICT, **told)
+    given = [("args", form["args"])] if form.get("args") else []
+    await session.call("prove", tool=tool, **read_arguments(VERBS["prove"], given))
+    return go(request, f"connect/{name}")
+
+
+async def _ask(session: Session, name: str) -> Any:
+    return await session.call("connection", connector=name)
+
+
+def _digests(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return for each change a digest of what the page shows of its trial (laws 1 and 2)."""
+    return {
+        each["tool"]: sha256(
+            msgspec.json.encode([each["does"], each["args"], each["last"]], order="sorted")
+        ).hexdigest()
+        for each in found["tools"]
+        if each["needs_trial"]
+    }

@@ -1,0 +1,136 @@
+"""The pages of one thing: an input, a run, a change, and why something stands as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from duly.api.page import PAGE_ROWS_MAX
+from duly.api.registry import Scope
+from duly.api.value import Json
+from duly.api.word import MutationStatus
+from duly.errors import DulyError, NotFound, see, short
+from duly.faces.web.drawing import mutation_of
+from duly.faces.web.flow import ask_forms
+from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
+from duly.faces.web.look import Sheet
+from duly.faces.web.stream import Show, still
+
+NUMBER_DIGITS_MAX: Final = 18
+PREVIEW: Final = "/api/v1/preview"
+ADOPT: Final = "adopt"
+TRIED: Final = "tried"  # asks for examples with the data of today
+PROPOSED: Final = str(MutationStatus.PROPOSED)
+
+
+def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
+    """Make the entries of the pages of one thing."""
+    yield Entry("/i/{name}/{seq}", live(event), {"GET": Scope.READ})
+    yield Entry("/runs/{id}", live(run), {"GET": Scope.READ})
+    yield Entry("/m/{id}", live(mutation), {"GET": Scope.READ})
+    # It is tried for its viewer, so that it is not made anew at every change.
+    yield Entry("/proposals/{id}", still(proposal), {"GET": Scope.READ})
+    yield Entry("/why/{id}", live(why), {"GET": Scope.READ})
+
+
+async def event(request: Request) -> Sheet:
+    """Show one input with all that came of it, or an event that was made of inputs."""
+    session, name = visit_of(request).session, request.path_params["name"]
+    given = request.path_params["seq"]
+    is_number = given.isdecimal() and given.isascii() and len(given) <= NUMBER_DIGITS_MAX
+    seq = int(given) if is_number else -1
+    events: Any = []
+    if seq > 0:
+        events = await session.call("events", workflow=name, limit=1, after=seq - 1)
+    if not events or events[0]["seq"] != seq:
+        facts = {"workflow": name}
+        raise NotFound(
+            code="no_input", subject=short(given), facts=facts, next=see("events", workflow=name)
+        )
+    each = events[0]
+    came: Any = await session.call("inputs", workflow=name, limit=1, before=seq + 1)
+    certificate = await session.call(
+        "certificate", id=each["message_id"], workflow=name, topic=each["topic"]
+    )
+    is_input = bool(came) and came[0]["seq"] == seq
+    told = {"workflow": name, "each": each, "certificate": certificate}
+    return Sheet("input.html", {**told, "came": came[0] if is_input else None})
+
+
+async def run(request: Request) -> Sheet:
+    """Show one run: why it stands as it does, what happened in which order, its error, its log."""
+    session = visit_of(request).session
+    each: Any = await session.call("run", id=request.path_params["id"])
+    error = each["error"]
+    source: Any = ""
+    if error is not None and error["line"] is not None:
+        source = await session.call("source", workflow=each["workflow"], version=each["version"])
+    facts = {
+        "each": each,
+        "why": await session.call("why", id=each["id"]),
+        "history": await session.call("history", id=each["id"]),
+        "logs": await session.call("logs", run=each["id"]),
+        "source": source,
+    }
+    return Sheet("run.html", facts)
+
+
+async def mutation(request: Request) -> Sheet:
+    """Show one change: the call that was observed, and how its outcome became known."""
+    session = visit_of(request).session
+    each: Any = await session.call("mutation", id=request.path_params["id"])
+    waiting: Any = []
+    if each["status"] == PROPOSED:
+        given = {"workflow": each["workflow"], "limit": PAGE_ROWS_MAX}
+        waiting = await session.call("approvals", **given)
+    facts = {
+        "each": each,
+        "approval": next((one for one in waiting if one["mutation"] == each["id"]), None),
+        "why": await session.call("why", id=each["id"]),
+        "history": await session.call("history", id=each["id"]),
+        "certificate": await session.call("certificate", id=each["id"]),
+    }
+    return Sheet("mutation.html", facts)
+
+
+async def proposal(request: Request) -> Sheet:
+    """Show a source that is proposed: what it will do in words, what is different, its text."""
+    visit = visit_of(request)
+    told: Any = await visit.session.call("proposal", proposal=request.path_params["id"])
+    each = told["proposal"]
+    may_try = visit.may(f"/act/{ADOPT}")
+    is_tried = may_try and request.query_params.get(TRIED) == "1"
+    shown = await _preview(visit, told, is_tried=is_tried) if visit.may(PREVIEW) else ""
+    past: Any = None
+    if is_tried and each["current"] and each["replaces"]:
+        past = await visit.session.call("what_if", workflow=each["workflow"], source=_source(told))
+    facts = {"each": each, **told, "preview": shown, "past": past}
+    return Sheet("proposal.html", {**facts, "may_try": may_try, "is_tried": is_tried})
+
+
+async def _preview(visit: Visit, told: Any, *, is_tried: bool) -> str:
+    """Say in words what a proposed source will do; where it cannot be read, say why (M9)."""
+    given = {"text_only": not is_tried, "grant": is_tried}
+    try:
+        shown: Any = await visit.session.call("preview", source=_source(told), **given)
+    except DulyError as error:
+        return str(error)
+    return str(shown["text"])
+
+
+def _source(told: Any) -> dict[str, Json]:
+    each = told["proposal"]
+    name = f"{each['workflow']} {each['hash'][:8]}"
+    return {"language": each["language"], "text": told["source"], "name": name}
+
+
+async def why(request: Request) -> Sheet:
+    """Say why a run, a change, a workflow or an event of the bus stands as it does."""
+    name = request.path_params["id"]
+    session = visit_of(request).session
+    told: Any = await session.call("why", id=name)
+    forms = await ask_forms(session, [told])
+    approval = forms.get(mutation_of(told["offers"]))
+    return Sheet("why.html", {"id": name, "why": told, "approval": approval})

@@ -1,0 +1,153 @@
+"""The forms of all pages: each posts one verb, or one verb for each thing that was ticked.
+
+Law 1  A form is followed by a 303, so that a reload sends nothing again; only what is shown once,
+       and what became of each of several, is answered at once.
+Law 2  An approval carries the hash that was shown (G11).
+Law 3  Where a browser is sent afterwards is a page of ours: a request names it, and gives no
+       address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from duly.api.registry import Scope, Verb
+from duly.api.value import Json
+from duly.errors import DulyError, Invalid, short
+from duly.faces.web.body import read_arguments
+from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.look import refuse, render
+from duly.faces.web.sign import SEE_OTHER, read_form
+from duly.faces.web.verb import compare
+from duly.words.done import tell_done
+
+BACK: Final = "back"  # the page that a form was on: its kind, a slash, a name
+PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor")
+SHOWN_ONCE: Final = frozenset({"new_token", "new_hook", "pair"})
+LINK: Final = "new_link"
+WRITE: Final = "write"  # what was written is a proposal, and shown as one
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot reach
+CALL: Final = "call."  # before the id of a call that was ticked; its value is the hash shown
+INPUT: Final = "input."  # before the number of an input that was ticked
+SOURCE: Final = ("language", "text")
+
+
+def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
+    """Make a form for every act, and those of several things at once."""
+    for verb in verbs.values():
+        if not verb.is_question:
+            yield Entry(f"/act/{verb.name}", _form_of(verb), {"POST": verb.scope})
+    yield Entry("/approve", approve, {"POST": Scope.DECIDE})
+    yield Entry("/skip", skip, {"POST": Scope.DECIDE})
+
+
+def _form_of(verb: Verb) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        session = visit_of(request).session
+        form = await read_form(request)
+        back = form.pop(BACK, "")
+        args: dict[str, Json] = {}
+        try:
+            args = _read(verb, form)
+            answer: Any = await session.call(verb.name, **args)
+        except DulyError as error:
+            is_changed = error.code == "not_as_shown"
+            sides = await compare(session, error, args) if is_changed else {}
+            return refuse(request, error, sides)
+        if verb.name in SHOWN_ONCE:
+            told = tell_done(verb.name, answer, args).sentence
+            return render(request, "once.html", told=told, answer=answer, place=_place(back))
+        if verb.name == WRITE:
+            place = f"/proposals/{answer['proposal']['hash']}?tried=1"
+            return RedirectResponse(f"{request.scope.get('root_path', '')}{place}", SEE_OTHER)
+        if verb.name == LINK:
+            return _show_link(request, answer, _place(back))
+        return go(request, back)
+
+    return endpoint
+
+
+def _show_link(request: Request, link: Any, place: str) -> Response:
+    """Show a link that signs a browser in, also as a picture that a phone reads (G6)."""
+    host = request.headers["host"]
+    scheme = "https" if visit_of(request).is_secure else "http"
+    query = urlencode({"code": link["code"]})
+    url = f"{scheme}://{host}{request.scope.get('root_path', '')}/sign-in?{query}"
+    is_only_here = host.startswith(LOOPBACK)
+    return render(request, "link.html", url=url, is_only_here=is_only_here, place=place)
+
+
+def _read(verb: Verb, form: Mapping[str, str]) -> dict[str, Json]:
+    """Read the fields of a form; an optional one that was left empty says nothing."""
+    optional = {each.name for each in verb.parameters if not each.is_required}
+    fields = {name: text for name, text in form.items() if text or name not in optional}
+    # A browser sends every line of a field with the line end of Windows.
+    source = {
+        name: fields.pop(f"source.{name}").replace("\r\n", "\n")
+        for name in SOURCE
+        if f"source.{name}" in fields
+    }
+    args = read_arguments(verb, fields.items())
+    return {**args, "source": dict(source)} if source else args
+
+
+async def approve(request: Request) -> Response:
+    """Approve the calls that were ticked, each with the hash that was shown (A3)."""
+    form = await read_form(request)
+    calls: Json = {
+        name.removeprefix(CALL): seen for name, seen in form.items() if name.startswith(CALL)
+    }
+    if not calls:
+        raise Invalid(code="missing", path="calls", facts={"of": "approve_all"})
+    answer: Any = await visit_of(request).session.call("approve_all", calls=calls)
+    rows = [(each["mutation"], each["refused"]) for each in answer]
+    return render(request, "several.html", verb="approve", rows=rows, place=_place(""))
+
+
+async def skip(request: Request) -> Response:
+    """Skip the inputs that were ticked; what one refuses keeps no other from it (U3)."""
+    form = await read_form(request)
+    session = visit_of(request).session
+    rows: list[tuple[str, str | None]] = []
+    for name, text in form.items():
+        if not name.startswith(INPUT):
+            continue
+        given = _read_input(name, text)
+        try:
+            await session.call("skip", **given)
+            rows.append((str(given["message_id"]), None))
+        except DulyError as error:
+            rows.append((str(given["message_id"]), str(error)))
+    if not rows:
+        raise Invalid(code="missing", path="input", facts={"of": "skip"})
+    place = _place(form.get(BACK, ""))
+    return render(request, "several.html", verb="skip", rows=rows, place=place)
+
+
+def _read_input(name: str, text: str) -> dict[str, Json]:
+    """Read the topic and the message id of an input that was ticked."""
+    try:
+        workflow, topic, message_id = msgspec.json.decode(text, type=tuple[str, str, str])
+    except msgspec.DecodeError as error:
+        facts = {"cause": short(error)}
+        raise Invalid(code="wrong_shape", path=name, facts=facts) from None
+    return {"workflow": workflow, "topic": topic, "message_id": message_id}
+
+
+def go(request: Request, back: str) -> Response:
+    """Send a browser to the page that a form was on."""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{_place(back)}", SEE_OTHER)
+
+
+def _place(back: str) -> str:
+    """Return the path of a page that is named; the first page, if it is none of ours (law 3)."""
+    kind, *names = back.split("/")
+    if kind not in PLACES or any(each in ("", ".", "..") for each in names):
+        return "/"
+    return "/" + "/".join([kind, *(quote(each, safe="") for each in names)])

@@ -1,0 +1,27 @@
+"""What the address of a page says: filters, and where its list goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from duly.api.registry import Verb
+from duly.faces.web.body import read_arguments, read_pairs
+
+ROWS: Final = 50  # of what came in, was done or was found, on one page
+
+
+def read_query(request: Request, verb: Verb, known: Sequence[str]) -> dict[str, Any]:
+    """Read what of a query a page gives on to its question; an empty field says nothing."""
+    pairs = read_pairs(request.url.query)
+    return read_arguments(verb, [pair for pair in pairs if pair[0] in known and pair[1]])
+
+
+def older(query: Mapping[str, Any], entries: Sequence[Any], field: str) -> str:
+    """Return the query of the next page, if this one is full."""
+    if len(entries) < ROWS:
+        return ""
+    return urlencode({**query, "before": entries[-1][field]})

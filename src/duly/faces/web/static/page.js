@@ -1,0 +1,247 @@
+// What a page can do more with JavaScript: it follows its own address, keeps what a person is doing,
+// and has keys. Every sentence stands in the page already; nothing is made of text but text.
+"use strict";
+
+const body = document.body;
+const told = document.getElementById("told");
+const REOPEN_MS = 2000;
+
+// -- The stream of the page -----------------------------------------------------------------------
+
+let source = null;
+let wasLost = false;
+
+function follow() {
+  const main = document.querySelector("main[data-live]");
+  if (!main || document.hidden || source) return;
+  source = new EventSource(location.href);
+  source.addEventListener("page", (event) => {
+    const fresh = new DOMParser().parseFromString(JSON.parse(event.data), "text/html");
+    take(main, fresh.querySelector("main"));
+  });
+  source.onerror = () => {
+    wasLost = true;
+    tell(body.dataset.lost);
+    // A browser tries again by itself, but not after an answer that is no stream.
+    if (source && source.readyState === EventSource.CLOSED) {
+      close();
+      setTimeout(follow, REOPEN_MS);
+    }
+  };
+}
+
+function close() {
+  if (source) source.close();
+  source = null;
+}
+
+function take(main, fresh) {
+  const isOther = main.dataset.host !== fresh.dataset.host;
+  if (wasLost) tell(isOther ? body.dataset.restarted : body.dataset.back);
+  wasLost = false;
+  main.dataset.host = fresh.dataset.host;
+  morphChildren(main, fresh);
+  countNew();
+}
+
+function tell(text) {
+  told.textContent = text;
+  told.hidden = false;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? close() : follow()));
+addEventListener("pagehide", close);
+addEventListener("pageshow", follow);
+
+// -- Change in place what has changed --------------------------------------------------------------
+
+const KEPT = new Set(["open", "hidden"]); // a person opened it; a new row waits
+
+function keyOf(node) {
+  return node.nodeType === 1 ? node.dataset.key || node.id || "" : "";
+}
+
+function isAlike(one, other) {
+  return one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
+}
+
+function isBusy(node) {
+  if (node.nodeType !== 1) return false;
+  if (node.contains(document.activeElement)) return true;
+  return [...node.querySelectorAll("input, textarea, select")].some(isTouched);
+}
+
+function isTouched(field) {
+  if (field.type === "hidden") return false;
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.nodeName === "SELECT") return field.dataset.touched !== undefined;
+  return field.value !== field.defaultValue;
+}
+
+function morph(old, fresh) {
+  if (old.nodeType !== 1) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  // A call that changed does not change under the hand that says yes: the host answers with both.
+  if (old.dataset.hash && fresh.dataset.hash && old.dataset.hash !== fresh.dataset.hash) return;
+  const isField = old.matches("input, textarea, select");
+  if (isField && (isTouched(old) || old === document.activeElement)) return;
+  for (const { name, value } of [...fresh.attributes]) {
+    if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const { name } of [...old.attributes]) {
+    const isOurs = KEPT.has(name) || (name === "class" && old.classList.contains("at"));
+    if (!isOurs && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  if (isField && old.nodeName === "TEXTAREA") old.value = fresh.defaultValue;
+  else morphChildren(old, fresh);
+}
+
+function morphChildren(old, fresh) {
+  const isList = old.hasAttribute && old.hasAttribute("data-rows");
+  const hadRows = isList && old.querySelector("[data-key]") !== null;
+  const keyed = new Map();
+  for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
+  let place = pass(old.firstChild);
+  for (const wanted of [...fresh.childNodes]) {
+    const key = keyOf(wanted);
+    while (place && keyOf(place) && keyOf(place) !== key && !fresh.querySelector(`:scope > ${named(keyOf(place))}`)) {
+      place = pass(drop(place));
+    }
+    let match = key ? keyed.get(key) : place && isAlike(place, wanted) ? place : null;
+    if (match && !isAlike(match, wanted)) match = null;
+    if (match) {
+      if (match !== place) old.insertBefore(match, place);
+      else place = pass(place.nextSibling);
+      morph(match, wanted);
+    } else {
+      const made = document.importNode(wanted, true);
+      if (hadRows && key) made.hidden = true;
+      old.insertBefore(made, place);
+    }
+  }
+  while (place) place = pass(drop(place));
+}
+
+// The bar with the number of new rows is ours, and in no page.
+function pass(node) {
+  while (node && node.nodeType === 1 && node.classList.contains("new")) node = node.nextSibling;
+  return node;
+}
+
+function named(key) {
+  const quoted = CSS.escape(key);
+  return `:is([data-key="${quoted}"], [id="${quoted}"])`;
+}
+
+// Something that a person is busy with stays until they are done with it.
+function drop(node) {
+  const next = node.nextSibling;
+  if (isBusy(node)) node.dataset.gone = "";
+  else node.remove();
+  return next;
+}
+
+// -- New rows wait until they are asked for --------------------------------------------------------
+
+function countNew() {
+  for (const list of document.querySelectorAll("[data-rows]")) {
+    const rows = [...list.children].filter((each) => each.hidden);
+    const around = list.closest("table") || list;
+    let bar = around.previousElementSibling;
+    bar = bar && bar.className === "new" ? bar : null;
+    if (!rows.length) {
+      if (bar) bar.remove();
+      continue;
+    }
+    if (!bar) {
+      bar = document.createElement("div");
+      bar.className = "new";
+      bar.setAttribute("role", "status");
+      bar.append(document.createElement("button"));
+      around.before(bar);
+    }
+    const button = bar.firstChild;
+    button.type = "button";
+    button.textContent = `${rows.length} ${body.dataset.new}`;
+    button.onclick = () => {
+      for (const row of rows) row.hidden = false;
+      bar.remove();
+    };
+  }
+}
+
+// -- Fields ----------------------------------------------------------------------------------------
+
+document.addEventListener("input", (event) => {
+  const field = event.target;
+  if (field.nodeName === "SELECT") field.dataset.touched = "";
+  if (!field.matches("[data-json]")) return;
+  let problem = "";
+  try {
+    JSON.parse(field.value);
+  } catch (error) {
+    problem = `${body.dataset.notJson} ${error.message}`;
+  }
+  field.setCustomValidity(problem);
+  field.toggleAttribute("aria-invalid", problem !== "");
+  field.title = problem;
+});
+
+// A second click on the way sends nothing; the host would refuse it anyway.
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "1";
+});
+addEventListener("pageshow", () => {
+  for (const form of document.forms) delete form.dataset.sent;
+});
+
+// -- Keys ------------------------------------------------------------------------------------------
+
+function items() {
+  return [...document.querySelectorAll("[data-item]")].filter((each) => !each.hidden);
+}
+
+function move(step) {
+  const all = items();
+  if (!all.length) return;
+  const old = document.querySelector(".at");
+  const at = old ? all.indexOf(old) + step : step > 0 ? 0 : all.length - 1;
+  const next = all[Math.min(Math.max(at, 0), all.length - 1)];
+  if (old) old.classList.remove("at");
+  next.classList.add("at");
+  next.scrollIntoView({ block: "nearest" });
+  const link = next.querySelector("a[href], button");
+  if (link) link.focus({ preventScroll: true });
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  a: () => press("a"),
+  r: () => press("r"),
+  "/": () => {
+    const field = document.querySelector("[data-find]");
+    if (field) field.focus();
+    else location.href = document.querySelector('nav a[href$="/find"]').href;
+  },
+  "?": () => document.getElementById("keys").showModal(),
+};
+
+function press(act) {
+  const at = document.querySelector(".at") || document;
+  const button = at.querySelector(`[data-act="${act}"]`);
+  if (button) button.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
+  if (isTyping || !(event.key in KEYS) || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+
+follow();

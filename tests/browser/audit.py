@@ -1,0 +1,144 @@
+"""Every page as every person may see it: wide and narrow, light and dark, without JavaScript.
+
+Law: axe finds nothing, nothing is wider than the window, and nothing needs a script to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from duly.faces.web.look import HTML, _write
+from tests.browser.picture import shrink
+from tests.browser.stand import NARROW, WIDE, Person
+from tests.browser.walk import article, letter
+
+AXE: Final = Path(str(files("axe_playwright_python"))) / "axe.min.js"
+# What is read out does not depend on colours and width, so the second look is for these alone.
+BY_LOOK: Final = ["color-contrast", "scrollable-region-focusable", "target-size"]
+RUN: Final = """rules => axe.run(rules ? { runOnly: rules } : {}).then(
+  found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
+# How far the page is wider than its window; a part that scrolls by itself counts for nothing.
+TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+PICTURES: Final = {
+    "/": "page-home",
+    "/w/letters": "page-workflow",
+    "/m/{mutation}": "page-change",
+    "/runs/{failed}": "page-run",
+    "/w/letters/versions/1.0..2.0": "page-versions",
+}
+REFUSED: Final = re.compile(r"\b(?:400|404|409)\b")  # pages that say no: a browser notes them
+PICTURE_HEIGHT_MAX: Final = 900
+KEEP: Final = "PAGE_PICTURES"  # where the pictures of docs/page.md are written
+PAGES: Final = (
+    *("/", "/w/letters", "/w/letters/outputs", "/w/letters/runs", "/w/letters/versions"),
+    *("/w/letters/versions/1.0", "/w/letters/versions/1.0..2.0", "/w/mail-to-table/setup"),
+    "/w/letters/setup",
+    *("/i/letters/{seq}", "/m/{mutation}", "/runs/{failed}", "/why/letters", "/find?text=Letter"),
+    *("/bus", "/tools", "/connect/archive", "/actions", "/settings", "/doctor?verify=1"),
+    *("/sign-in?code=0", "/ask?code=0", "/ask?code=shown", "/nothing"),
+)
+
+# What a mail asks about stands only behind the code in the mail; so the page is given the facts.
+ASKED: Final = {
+    "text": "Letters wants to send a letter.\n\nTo: ada@example.org\nSubject: " + "Hello " * 40,
+    "hash": "0" * 64,
+    "actor": "mail:ada@example.org",
+    "ended": None,
+}
+
+
+def audit(person: Person, pictures: Path) -> None:
+    """Look at every page wide and light, then narrow and dark; keep pictures of some."""
+    person.publish("letters", "Letter to look at", "20", letter(claim="Water the flowers"))
+    source = AXE.read_text(encoding="utf-8")
+    found: list[str] = []
+    window = person.context()
+    _answer_asked(window)
+    page = window.new_page()
+    person.goes(page, "/")
+    article(page, "Letter to look at")
+    names = _names(page, person)
+    for path in PAGES:
+        page.set_viewport_size(WIDE)
+        page.emulate_media(color_scheme="light")
+        person.goes(page, path.format(**names))
+        page.evaluate(source)
+        found += _judge(page, path, None, pictures)
+        page.set_viewport_size(NARROW)
+        page.emulate_media(color_scheme="dark")
+        found += _judge(page, path, BY_LOOK, pictures)
+    window.close()
+    person.problems[:] = [each for each in person.problems if not REFUSED.search(each)]
+    assert found == [], "\n".join(found)
+
+
+def _answer_asked(window: BrowserContext) -> None:
+    """Show the page behind the link of a mail, as the template writes it."""
+    around = {"root": "", "path": "/ask", "caller": None, "may": lambda _: False, "host_id": ""}
+    given = {**around, "is_live": False, "is_part": False, "zone": "UTC"}
+    text = _write("asked.html", {**given, "code": "0" * 22, "told": "", "asked": ASKED})
+    window.route("**/ask?code=shown", lambda each: each.fulfill(content_type=HTML, body=text))
+
+
+def _judge(page: Page, path: str, rules: list[str] | None, pictures: Path) -> Iterator[str]:
+    """Say what is wrong with a page as it looks now."""
+    width = page.evaluate("innerWidth")
+    for rule, nodes in page.evaluate(RUN, rules):
+        yield f"{path} at {width}: {rule} {nodes[:3]}"
+    if (wider := page.evaluate(TOO_WIDE)) > 0:
+        yield f"{path} at {width}: {wider} px too wide"
+    if (name := PICTURES.get(path)) is not None:
+        _take(page, pictures / f"{name}-{width}.png")
+
+
+def _names(page: Page, person: Person) -> dict[str, str]:
+    """Find a change and a failed run to look at."""
+    change = page.get_by_role("link", name="All about this change").first
+    mutation = str(change.get_attribute("href")).rpartition("/")[2]
+    person.goes(page, "/w/letters/runs")
+    failed = page.locator("tr[data-item]", has_text="no address").last.get_by_role("link")
+    run = str(failed.get_attribute("href")).rpartition("/")[2]
+    person.goes(page, "/w/letters")
+    came = page.locator("tr[data-item]", has_text="Letter to Ada").get_by_role("link").first
+    seq = str(came.get_attribute("href")).rpartition("/")[2]
+    return {"mutation": mutation, "failed": run, "seq": seq}
+
+
+def _take(page: Page, path: Path) -> None:
+    height = min(page.evaluate("document.documentElement.scrollHeight"), PICTURE_HEIGHT_MAX)
+    width = page.evaluate("document.documentElement.clientWidth")
+    page.screenshot(
+        path=path,
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": width, "height": height},
+        animations="disabled",
+    )
+    if KEEP in os.environ:  # to be kept, and seconds of work
+        shrink(path)
+
+
+def without_javascript(person: Person) -> None:
+    """A person without JavaScript reads every page, and rejects something by a form."""
+    window = person.context(java_script_enabled=False)
+    _answer_asked(window)
+    page = window.new_page()
+    for path in PAGES:
+        if "{" not in path:
+            page.goto(path)
+            expect(page.locator("main h1")).to_be_visible()
+    page.goto("/")
+    each = page.locator("article", has_text="Letter to look at")
+    each.get_by_label("Reason").fill("Enough flowers")
+    each.get_by_role("button", name="Reject").click()
+    expect(page.locator("article")).to_have_count(0)
+    page.goto("/w/letters")
+    expect(page.locator("tr", has_text="Letter to look at")).to_contain_text("declined")
+    window.close()
+    person.problems[:] = [each for each in person.problems if not REFUSED.search(each)]
