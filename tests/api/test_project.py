@@ -245,8 +245,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         (
             "[connectors.shed]",
             (
-                "[connectors.shed]: use is missing. Name what to use: clock or files or http or"
-                ' mailbox or table, or a class of your own as "module:Class"'
+                "[connectors.shed]: use is missing. Name what to use:"
+                f' {" or ".join(CONNECTORS)}, or a class of your own as "module:Class"'
             ),
         ),
         (
@@ -304,7 +304,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         (
             '[channels.desk]\nuse = "telephone"',
             (
-                '[channels.desk]: "telephone" is not built in. Known: terminal, webhook.'
+                '[channels.desk]: "telephone" is not built in. Known: heartbeat, mail, telegram,'
+                " terminal, webhook."
                 ' Name a class of your own as "module:Class"'
             ),
         ),

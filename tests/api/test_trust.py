@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from duly.api import trust
 from duly.api.build import build_host
 from duly.api.project import find_project
-from duly.api.trust import check_file
+from duly.api.trust import check_file, judge_imports
 from duly.errors import ConfigError
 from duly.faces.cli import duly
 from duly.rules.trust import User
@@ -121,12 +121,20 @@ def test_a_module_that_others_may_write_is_not_imported(
     assert "their_shop" not in sys.modules
 
 
+@pytest.mark.parametrize("is_parent_named", [False, True])
 @pytest.mark.parametrize("way", ["helper", "compiled", "cached"])
 def test_what_a_module_imports_is_judged_too(
-    project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, way: str
+    project: Path,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    is_parent_named: bool,
 ) -> None:
-    """K14: a folder without a source of its own, a compiled module, a compiled copy."""
-    module = f"module_{way}"
+    """K14: a folder without a source of its own, a compiled module, a compiled copy.
+
+    Also where PYTHONPATH names the folder in which the project lies.
+    """
+    module = f"module_{way}_{is_parent_named}"
     ran = project / "ran"
     evil = project.parent / "evil.py"
     evil.write_text(f"open({str(ran)!r}, 'w').close()\nVALUE = 1\n", encoding="utf-8")
@@ -148,11 +156,21 @@ def test_what_a_module_imports_is_judged_too(
     if source.exists():
         source.chmod(0o644)
     (project / "duly.toml").write_text(f'repairer = "{wanted}"\n', encoding="utf-8")
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "path", [*sys.path, *[str(project.parent)] * is_parent_named])
     monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
     with pytest.raises(ConfigError, match="can be written by every user"):
         build_host(find_project(None, environ, project))
     assert not ran.exists()
+
+
+def test_one_hook_judges_all_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K14: a process that meets a thousand projects asks no thousand hooks at every import."""
+    monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
+    judge_imports(tmp_path / "first")
+    before = len(sys.path_hooks)
+    for number in range(5):
+        judge_imports(tmp_path / f"{number}")
+    assert len(sys.path_hooks) == before
 
 
 def test_an_extension_that_others_may_write_is_not_loaded(
@@ -280,3 +298,21 @@ def test_a_store_outside_of_the_project_is_trusted_by_its_own_folder(
     assert refused.value.facts["folder"] == str(place)
     trust.trust(place, environ)
     assert find_project(str(project), there, project).database == place / "duly.db"
+
+
+def test_a_log_that_its_host_takes_away_meanwhile_is_no_fault(
+    project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K14, H1: one host may end while the next one looks at the store."""
+    (project / "duly.db").touch(mode=0o600)
+    log = project / "duly.db-wal"
+    log.touch(mode=0o600)
+
+    def judge(file: Path, folder: Path, environ: dict[str, str]) -> None:
+        if file == log:
+            log.unlink()
+        check_file(file, folder, environ)
+
+    monkeypatch.setattr("duly.api.project.check_file", judge)
+    assert find_project(str(project), environ, project).database == project / "duly.db"
+    assert not log.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -363,8 +363,10 @@ async def test_activity_counts_a_day_by_nouns(duly_world: Stage) -> None:
     shown = await play.host.workflow(NAME)
     assert say_activity(shown.activity) == "Processed 3 inputs → 3 changes added"
     assert shown.pending == ()
+    assert shown.activity.hours == (*[0] * 23, 3)
     await duly_world.advance(DAY_S)
-    assert (await play.host.workflow(NAME)).activity == shown.activity
+    later = (await play.host.workflow(NAME)).activity
+    assert later == replace(shown.activity, hours=(3, *[0] * 23))
     await duly_world.advance(1)
     assert (await play.host.workflow(NAME)).activity == Activity()
 
@@ -373,7 +375,7 @@ async def test_activity_does_not_count_what_was_made_on_the_way(duly_world: Stag
     """U1: one mail is one mail, through however many consumers it goes."""
     play = await relayed(duly_world, "a")
     await play.drain()
-    counts = Activity((Count(1, "input"),), (Count(2, "change", "added"),))
+    counts = Activity((Count(1, "input"),), (Count(2, "change", "added"),), (*[0] * 23, 2))
     assert (await play.host.workflow(NAME)).activity == counts
 
 

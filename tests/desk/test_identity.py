@@ -48,7 +48,7 @@ def test_every_argument_that_is_an_id_says_so() -> None:
     every = [(verb.name, each) for verb in VERBS.values() for each in verb.parameters]
     named = {(verb, each.name) for verb, each in every if each.names}
     by_name = {(verb, each.name) for verb, each in every if each.name in set(IdKind)}
-    own = {(name, "id") for name in ("run", "mutation", "why", "certificate")}
+    own = {(name, "id") for name in ("run", "mutation", "why", "certificate", "history", "wait")}
     pages = {(name, "before") for name in ("runs", "mutations", "approvals", "allowances")}
     assert named == by_name | own | pages
 

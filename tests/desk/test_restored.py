@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import duly
+from duly.api.codec import perform
+from duly.api.registry import Scope
 from duly.config import Policy
+from duly.errors import Invalid, RequestRefused
 from duly.rules.standing import Mover
 from duly.testing import Fault, Stage
+from tests.desk.test_allowance import posting
 from tests.desk.test_upkeep import folder_of, restored
 from tests.engine.stand import (
     CONSUMER,
+    IN,
     NAME,
     PREPARE,
     TOOL,
@@ -146,3 +152,70 @@ async def test_who_is_asked_to_sign_in_is_told_that_it_is_paused_too(
     sentence = long(play.host, await play.host.why(NAME))
     assert "and resume the workflow: the workflow was paused by anna on" in sentence
     assert "continues where it stopped" not in sentence
+
+
+async def test_a_webhook_that_was_closed_stays_closed_when_a_backup_is_restored(
+    duly_world: Stage,
+) -> None:
+    """G12, H5: its secret was leaked and replaced since; whose secrets the backup has is over."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    leaked = await play.host.new_hook(NAME, IN)
+    copy = folder_of(duly_world) / "copy.db"
+    await play.host.backup(copy)
+    await play.host.new_hook(NAME, IN)
+    for _ in ("before", "after"):
+        with pytest.raises(RequestRefused) as raised:
+            await play.host.receive(NAME, IN, "{}", key=leaked.key)
+        assert raised.value.code == "hook_refused"
+        await restored(play, copy)
+    assert await play.host.secrets() == ()
+
+
+async def test_an_allowance_that_was_revoked_stays_so_when_a_backup_is_restored(
+    duly_world: Stage,
+) -> None:
+    """A3, H5: the next call asks, and does not go out under a yes that was taken back."""
+    play, post, call = await posting(duly_world)
+    where = {"body": "*", "to": "*", "note": "*"}
+    await play.host.allow(call.mutation, call.hash, 20, "2026-01-20T00:00:00Z", where=where)
+    await play.drain()
+    copy = folder_of(duly_world) / "copy.db"
+    await play.host.backup(copy)
+    (allowance,) = await play.host.allowances()
+    await play.host.revoke_allowance(allowance.id)
+    await restored(play, copy)
+    await play.host.resume(NAME)
+    await play.publish("b")
+    await play.drain()
+    assert [each["body"] for each in post.sent] == ["a"]
+
+
+@pytest.mark.parametrize("is_asked_to_sign_in", [False, True])
+async def test_an_agent_does_not_resume_a_workflow_that_was_restored(
+    is_asked_to_sign_in: bool, duly_world: Stage
+) -> None:
+    """G4, H5: what was done since the backup would be done again, whatever else it waits for."""
+    play = await opened(duly_world)
+    if is_asked_to_sign_in:
+        plan(duly_world, Fault.AUTH)
+    await play.deploy(flow())
+    await play.publish("a")
+    if is_asked_to_sign_in:
+        await play.drain()
+    copy = folder_of(duly_world) / "copy.db"
+    await play.host.backup(copy)
+    await restored(play, copy)
+    resume = partial(perform, play.host, "resume", {"workflow": NAME}, by="token:helper")
+    with pytest.raises(RequestRefused) as raised:
+        await resume(scope=Scope.AGENT)
+    assert raised.value.code == "beyond_scope"
+    assert (await play.host.workflow(NAME)).paused
+    with pytest.raises(Invalid):
+        await perform(
+            play.host, "resume", {"workflow": NAME, "right": "admin"}, by="x", scope=Scope.AGENT
+        )
+    await resume(scope=Scope.DECIDE)
+    await play.host.pause(NAME)
+    await resume(scope=Scope.AGENT)  # a pause of a person or an agent is no restore
+    assert not (await play.host.workflow(NAME)).paused

@@ -429,7 +429,7 @@ async def test_a_key_in_the_environment_leaves_no_file(
 @pytest.mark.parametrize(
     ("connector", "name", "value", "words"),
     [
-        ("nobody", "token", OTHER, "Known: clock, leaky, sheet"),
+        ("nobody", "token", OTHER, "Known: channels, clock, leaky, sheet"),
         ("leaky", "", OTHER, "1 to 100"),
         ("leaky", "x" * 101, OTHER, "1 to 100"),
         ("leaky", "a\nb", OTHER, "letters, digits"),

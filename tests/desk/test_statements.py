@@ -14,6 +14,7 @@ from duly.host import Host
 from duly.rules.delivery import Retry
 from duly.rules.schedule import moment
 from duly.rules.value import Json
+from duly.store.proposal import SourceProposal
 from duly.store.transaction import NamedTransaction
 from duly.testing import Fault, Stage
 from tests.desk.situation import THROW
@@ -27,7 +28,11 @@ WHOLE: Final = "whole"  # one run of it reserves every input
 SPREAD: Final = "spread"  # one input of it leads to many changes
 
 # Questions that are not read from rows: they work for their answer, or ask the process.
-OTHER: Final = {"check", "extensions", "sql", "tools", "try_", "verify", "what_if", "who"}
+OTHER: Final = {
+    *("guide", "preview", "simulate", "wait"),
+    *("check", "extensions", "sql", "tools", "try_", "uses", "verify", "what_if", "who", "writes"),
+    *("admitted", "asked", "offered", "begin_oauth"),
+}
 
 
 async def _ended_run(host: Host, size: int) -> str:
@@ -36,6 +41,10 @@ async def _ended_run(host: Host, size: int) -> str:
 
 async def _run_ids(host: Host, size: int) -> list[str]:
     return [each.id for each in await host.runs(limit=1000)]
+
+
+async def _proposed(host: Host, size: int) -> str:
+    return (await host.proposals())[0].hash
 
 
 async def _change(host: Host, size: int) -> str:
@@ -47,11 +56,21 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "actions": lambda host, _: host.actions(limit=1000),
     "allowances": lambda host, _: host.allowances(),
     "approvals": lambda host, _: host.approvals(),
+    "models": lambda host, _: host.models(),
+    "questions": lambda host, _: host.questions(),
     "attention": lambda host, _: host.attention(limit=1000),
+    "attention_count": lambda host, _: host.attention_count(),
     "tokens": lambda host, _: host.tokens(),
+    "channels": lambda host, _: host.channels(),
+    "proposals": lambda host, _: host.proposals(),
     "certificate": lambda host, size: host.certificate("root", workflow=f"{SPREAD} {size}"),
+    "connection": lambda host, _: host.connection("sheet"),
+    "connections": lambda host, _: host.connections(),
     "diff": lambda host, _: host.diff(NAME, "1.0", "1.0"),
     "events": lambda host, _: host.events(NAME),
+    "grants": lambda host, _: host.grants(NAME),
+    "upcoming": lambda host, _: host.upcoming(NAME),
+    "bus.subscribers": lambda host, _: host.bus.subscribers(),
     "find": lambda host, _: host.find("vent"),
     "ids": lambda host, _: host.ids(kind="run", limit=1000),
     "inputs": lambda host, _: host.inputs(NAME),
@@ -78,6 +97,8 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
 # Those that need an id, which is asked for first.
 BY_ID: Final[dict[str, tuple[Any, Callable[[Host, Any], Any]]]] = {
     "certificate, of a change": (_change, lambda host, change: host.certificate(change)),
+    "history": (_ended_run, lambda host, run: host.history(run)),
+    "proposal": (_proposed, lambda host, proposal: host.proposal(proposal)),
     "logs": (_ended_run, lambda host, run: host.logs(run)),
     "mutation": (_change, lambda host, change: host.mutation(change)),
     "short_ids": (_run_ids, lambda host, ids: host.short_ids(ids)),
@@ -147,6 +168,8 @@ async def grow(play: Play, numbers: range) -> None:
         FIRST_NEWS[size] = await host.bus.emit("news", {}, source="test")
         await host.bus.schedule_at(100 * DAY_S, "news", {}, source="test")
         await host.set_secret("sheet", f"key{number}", "value")
+        row = SourceProposal(f"h{number}", "new", None, "python", "", "[]", "[]", "a", "", 1)
+        await play.store.keep_proposal(row, action=play.desk.action("a", "propose"), now=1)
         for kind, script in KINDS.items():
             await _wait(play, kind, script, f"{kind} {number}")
     await play.deploy(spreading(size))

@@ -136,6 +136,29 @@ async def test_a_proposed_version_is_put_to_use_by_naming_it(url: str) -> None:
         assert sheets.rows == [["m1"]]
 
 
+async def test_a_proposal_is_declined_once_and_for_good(url: str) -> None:
+    """F3, A6: it is not asked about again, also if an older one is there; its text stays."""
+    async with Host(url, connectors=[Sheets()]) as host:
+        await host.deploy(source(), grant=True)
+        await propose(host, "1.1", BROKEN)
+        assert await host.decline(NAME, "1.1", "It takes the wrong mail.", by=ANNA)
+        assert await host.attention() == ()
+        assert (await host.versions(NAME))[0].declined_by == ANNA
+        done = (await host.actions(NAME, limit=1))[0]
+        assert (done.by, done.verb, done.target) == (ANNA, "decline", "1.1")
+        assert done.detail == {"reason": "It takes the wrong mail."}
+        assert not await host.decline(NAME, "1.1")
+        assert len(await host.actions(NAME)) == 3
+        assert await host.source(NAME, "1.1") == BROKEN
+        with pytest.raises(RequestRefused) as active:
+            await host.decline(NAME, "1.0")
+        assert active.value.code == "no_proposal"
+        with pytest.raises(NotFound):
+            await host.decline(NAME, "7.0")
+        with pytest.raises(Invalid):
+            await host.decline(NAME, "1.1", "x" * 1001)
+
+
 async def test_a_rollback_is_examined_like_any_deploy(url: str) -> None:
     """W8, W5: what this host can no longer load is refused with its findings, nothing stored."""
     async with Host(url, connectors=[Sheets()]) as host:

@@ -26,14 +26,14 @@ from tests.store import scene
 from tests.store.scene import KEY, NAME, NOON
 
 FIELDS = {
-    Deployed: "workflow version findings missing new",
+    Deployed: "workflow version findings missing new changes",
     Workflow: (
         "name version standing reason schedule next_check_at wakes_at activity pending stale"
-        " orphaned paused findings created_at"
+        " orphaned paused findings created_at ingress offers"
     ),
     Event: (
         "topic message_id title payload status seq reserved_by created_by caused_by created_at"
-        " dropped"
+        " dropped is_output"
     ),
     Run: (
         "id workflow version handler kind retry_of phase status outcome error created_at updated_at"
@@ -78,7 +78,10 @@ async def test_an_idle_workflow_is_shown_with_its_schedule(tmp_path: Path) -> No
             paused=False,
             findings=(),
             created_at=moment(NOON),
+            ingress=("letter", "mail"),
+            offers=shown.offers,
         )
+        assert [each.verb for each in shown.offers] == ["run_now", "pause"]
         assert (shown.reason.code, shown.reason.subject) == (Code.DUE, NAME)
         assert await desk.workflows() == (shown,)
         with pytest.raises(FrozenInstanceError):

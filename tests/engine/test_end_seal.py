@@ -195,6 +195,7 @@ UNSEALED = {
     "asks": "how often the outside was asked; no certificate tells it",
     "first_boot": "by which key ages are judged before the end; told by no one",
     "first_boot_ms": "as first_boot",
+    "basis": "by which account a call is sent again or asked about before the end; told by no one",
     "outage_since": "of an outage that is over",
     "outage_count": "as outage_since",
     "outage_ms": "as outage_since",

@@ -35,7 +35,7 @@ WRITES = (
     *("prepare_run", "move_run", "stop_run", "succeed_run", "commit_producer"),
     *("replan", "commit_run", "ask_repair", "decline_repair", "keep_version", "deploy"),
     *("propose", "send", "send_again", "send_approved", "record", "record_late"),
-    *("keep_late_answer", "count_attempt"),
+    *("keep_late_answer", "keep_handle", "count_attempt"),
 )
 WRITE_S = 0.05
 

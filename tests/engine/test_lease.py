@@ -12,14 +12,14 @@ import pytest
 from duly.engine.claims import Claims
 from duly.engine.lease import Lease
 from duly.errors import Fenced, StoreUnavailable
-from duly.rules.lease import LEASE_MS, SEND_LEFT_MS
+from duly.rules.lease import CLOCK_OFF_MAX_MS, LEASE_MS, SEND_LEFT_MS
 from duly.store import Store
-from duly.store.claim import HostBackend
+from duly.store.base import Fence
 from duly.store.record import Action
 from duly.store.sqlite import open_sqlite
 from duly.testing import Stage
 from duly.testing.env import VirtualEnv
-from tests.store.scene import NOON, WORKFLOW, deployed
+from tests.store.scene import NOON, WORKFLOW, deployed, deployment
 from verification.disk import MemoryDisk
 from verification.life import schema
 
@@ -239,18 +239,40 @@ async def test_a_send_needs_the_claim_it_was_written_under(fleet: Fleet) -> None
         await one.claims.until_sendable(fence)
 
 
-async def test_an_evicted_host_writes_nothing_not_even_an_act(fleet: Fleet) -> None:
-    """H2: every write, acts of people included, begins by reading that its host is here."""
-    one, two = fleet.member(), fleet.member()
+async def test_a_workflow_that_was_begun_meanwhile_is_not_given_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H7: others are given back first; a run that began since then is under a claim that holds."""
+    other = deployment(workflow_id="workflow_2", name="other")
+    action = Action("action_other", "me", "deploy")
+    await fleet.store.deploy(other, successor_id="run_other", action=action, now=NOON)
+    one, busy = fleet.member(), set[str]()
+    held = [await one.claims.take(each) for each in (WORKFLOW, other.workflow_id)]
+    release = fleet.store.release
+
+    async def begin_another(host_id: str, fence: Fence) -> bool:
+        busy.add(other.workflow_id)
+        return await release(host_id, fence)
+
+    monkeypatch.setattr(fleet.store, "release", begin_another)
+    one.lease.share = 0
+    await one.claims.give_back(busy)
+    assert not one.claims.holds(WORKFLOW)
+    assert await one.claims.take(other.workflow_id) == held[1]
+
+
+async def test_a_host_says_once_that_its_clock_differs_from_the_servers(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H2, S2: leases follow the server's clock, schedules this machine's."""
+    one = fleet.member()
     await one.come()
-    await two.claims.join()
-    acting = Store(HostBackend(fleet.store.backend, lambda: one.lease.host_id))
-    await acting.set_paused(
-        WORKFLOW, is_paused=True, now=NOON, action=Action("a1", "user", "pause")
-    )
-    await fleet.store.leave(one.lease.host_id)
-    with pytest.raises(Fenced):
-        await acting.set_paused(
-            WORKFLOW, is_paused=False, now=NOON, action=Action("a2", "user", "resume")
-        )
-    assert (await acting.get_workflow(WORKFLOW)).paused
+    await fleet.env.sleep(6)
+    assert (one.lease.clock_off_ms, caplog.text) == (0, "")
+    fleet.clock_ahead_ms = CLOCK_OFF_MAX_MS
+    await fleet.env.sleep(6)
+    assert (one.lease.clock_off_ms, caplog.text) == (CLOCK_OFF_MAX_MS, "")
+    fleet.clock_ahead_ms = CLOCK_OFF_MAX_MS + 2_000
+    await fleet.env.sleep(30)
+    assert one.lease.clock_off_ms == CLOCK_OFF_MAX_MS + 2_000
+    assert caplog.text.count("the server's clock is 7 s ahead of this machine's") == 1

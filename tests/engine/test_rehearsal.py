@@ -10,6 +10,7 @@ import pytest
 
 import duly
 from duly.config import Limits, Policy, WorkflowPolicy
+from duly.connectors.blob import MemoryBlobs
 from duly.engine import live as lives
 from duly.engine import rehearsal
 from duly.engine.live import Notes, Reads
@@ -262,8 +263,14 @@ def test_nothing_a_rehearsal_holds_can_change_anything() -> None:
         "sandbox",
         "outside",
         "policy",
+        "blobs",  # in memory
+        "models",  # to ask, which is a read (M3)
     }
-    for kind, verbs in ((ReadOnlyOutside, {"read"}), (MemoryTopics, BENCH)):
+    for kind, verbs in (
+        (ReadOnlyOutside, {"read"}),
+        (MemoryTopics, BENCH),
+        (MemoryBlobs, {"keep", "open", "put"}),
+    ):
         named = {name for name, value in vars(kind).items() if callable(value)}
         assert {name for name in named if not name.startswith("_")} == verbs
     assert not {"change", "reconcile", "send", "commit_run", "prepare_run"} & BENCH
@@ -275,6 +282,7 @@ BENCH = {
     "list_grants",
     "count_sent",
     "count_first",
+    "has_asked_model",
     "pending",
     "publish",
     "reserve",

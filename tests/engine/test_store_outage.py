@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from duly.engine import scheduler
 from duly.errors import StoreUnavailable
+from duly.store import due
 from duly.testing import Fault, Stage
 from tests.engine.stand import Play, flow, opened, plan
 
@@ -112,3 +115,46 @@ async def test_a_store_that_fails_after_asking_is_no_crash(duly_world: Stage) ->
         await duly_world.advance(600)
     assert (duly_world.count(), await play.is_clean()) == (1, True)
     assert all(run.counts.crash == 0 for run in await play.runs())  # was counted
+
+
+# More is due than one look names.
+
+
+async def test_a_store_that_takes_no_writes_is_left_alone_however_much_is_due(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3, S9: a turn that failed is no reason to look for more; that comes after the rest."""
+    for module in (scheduler, due):
+        monkeypatch.setattr(module, "DUE_LIMIT_MAX", 2)
+    play = await opened(duly_world)
+    names = [f"flow-{number}" for number in range(3)]
+    for name in names:
+        await play.deploy(flow(name=name))
+        await play.publish("a", name=name)
+    failing(play, "take_turn", times=6)
+    async with play.host.running():
+        await duly_world.advance(5)
+        assert duly_world.count() == 0  # was tried again at once, without an end
+        await duly_world.advance(60)
+    assert [await play.statuses(name=name) for name in names] == [{"a": "consumed"}] * len(names)
+
+
+async def test_more_than_one_look_names_is_looked_for_again_by_itself(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S9, H2: nothing could be done in what was named; the next look comes without a wake."""
+    for module in (scheduler, due):
+        monkeypatch.setattr(module, "DUE_LIMIT_MAX", 2)
+    play = await opened(duly_world)
+    for number in range(3):
+        await play.deploy(flow(name=f"flow-{number}"))
+        await play.publish("a", name=f"flow-{number}")
+    claims = play.desk.engine._worker.claims
+    with monkeypatch.context() as held:
+        held.setattr(claims, "take", AsyncMock(return_value=None))  # another host has them
+        serving = asyncio.ensure_future(play.host.serve())
+        await duly_world.advance(5)
+    await duly_world.advance(10)
+    assert duly_world.count() == 3
+    serving.cancel()
+    await asyncio.wait([serving])

@@ -210,9 +210,12 @@ def test_a_workflow_name_of_printable_characters_is_kept(name: str) -> None:
     assert parse(workflow(name=name)).name == name
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a/b", "a\nb", "x" * 101, 5, None, "\ud800", "a\0"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "  ", "a/b", "a\\b", ".", "..", "a\nb", "x" * 101, 5, None, "\ud800", "a\0"],
+)
 def test_a_workflow_name_that_is_none_is_refused(name: object) -> None:
-    """N: not blank, not too long, no slash, nothing that does not print."""
+    """N: not blank, not too long, no slash or dots alone, nothing that does not print."""
     assert paths(workflow(name=name)) == ["name"]
     with pytest.raises(NotDeployed, match="has 1 problem, so nothing was stored"):
         parse(workflow(name=name))
@@ -225,7 +228,8 @@ def test_a_topic_or_handler_name_of_100_characters_is_the_longest() -> None:
     assert parse(workflow(producers={name: "function"})).producers[0].name == name
     assert paths(workflow(topics=[name + "x"])) == ["topics"]
     assert paths(workflow(producers={name + "x": "function"})) == ["producers"]
-    assert paths(workflow(topics=["mail\n"])) == ["topics"]
+    for none in ("mail\n", ".", ".."):
+        assert paths(workflow(topics=[none])) == ["topics"]
 
 
 def test_a_workflow_of_1000_names_is_the_largest() -> None:

@@ -133,6 +133,15 @@ def test_every_open_state_has_an_exit_by_a_person_or_moves_on_by_itself() -> Non
             assert [name for by, name in out if by == "person"], run
 
 
+def test_a_row_waits_for_a_yes_once() -> None:
+    """G11, A4: its id is used once, whatever happens to the call that was approved."""
+    for run in OPEN:
+        for move in moves(run):
+            after = move.change.successor or move.change.run
+            if after.waits is Waits.APPROVAL and after != run:
+                assert run.row is None, (run, move)
+
+
 def test_every_open_state_can_come_to_its_end() -> None:
     """R9: from everywhere a commit or an abandoned run is in reach."""
     ending = {run for run in ALL if run.status in (Status.COMMITTED, Status.ABANDONED)}

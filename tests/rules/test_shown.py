@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from unicodedata import category
 
 import pytest
@@ -88,6 +89,50 @@ def test_a_word_of_two_alphabets_is_marked(text: str, seen: str | None) -> None:
     whole = json.dumps(text, ensure_ascii=False)
     assert json.loads(visible_json(whole)) == text
     assert (visible_json(whole) == whole) is (seen is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("ceo@\u0430\u0440\u0440\u04cf\u0435.com", r"ceo@\u0430\u0440\u0440\u04cf\u0435.com"),
+        ("\u0430\u0440\u0440.com/pay", r"\u0430\u0440\u0440.com/pay"),
+        ("www.\u03bf\u03bf.org", r"www.\u03bf\u03bf.org"),
+        ("\u0444\u0430\u0439\u043b.txt", None),  # "file", which is read as Russian
+        ("\u0442\u0435\u0441\u0442.\u0440\u0444", None),  # a name of one alphabet
+        ("\u0441\u043e\u0440. Next", None),  # the end of a sentence
+    ],
+)
+def test_a_part_of_a_name_that_only_looks_latin_is_marked(text: str, seen: str | None) -> None:
+    """G9: a domain is one name, and an approval shows it."""
+    assert visible(text) == (text if seen is None else seen)
+    whole = json.dumps(f"\n{text}\n", ensure_ascii=False)
+    assert json.loads(visible_json(whole)) == f"\n{text}\n"
+    assert (visible_json(whole) == whole) is (seen is None)
+
+
+def test_a_mark_does_not_hide_that_a_word_has_two_alphabets() -> None:
+    """G9: it is written onto the letter before it, and ends no word."""
+    assert visible("p\u0430\u0301ypal") == "p\\u0430\u0301ypal"
+
+
+def test_an_escape_of_json_is_no_letter_of_the_word_behind_it() -> None:
+    """G9: the JSON means what it meant."""
+    text = json.dumps(
+        "one\n\u043f\u0440\u0438\u0432\u0435\u0442\t\u043c\u0438\u0440", ensure_ascii=False
+    )
+    assert visible_json(text) == text
+
+
+def test_long_hostile_text_is_shown_in_the_time_of_its_length() -> None:
+    """G9, G10: a page shows ten such calls on the loop that serves all who look."""
+    alike = "a\u0430 " * 83_000
+    words = (f"a{chr(0x430 + at % 32)}{at:x}" for at in range(40_000))
+    unlike = " ".join(words)
+    marked = "e\u0301" * 80_000
+    begun = time.process_time()
+    for text in (alike, unlike, marked, "\u0430." * 80_000, "a-" * 99_999 + "\u0430"):
+        visible(text)
+    assert time.process_time() - begun < 2.5
 
 
 def test_marks_that_pile_up_on_a_letter_are_spelled_out() -> None:

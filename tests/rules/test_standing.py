@@ -9,6 +9,7 @@ import pytest
 
 from duly.fact import Reason
 from duly.rules import standing
+from duly.rules.blind import BlindCause
 from duly.rules.event import EventStatus
 from duly.rules.lifecycle import Run
 from duly.rules.permission import Lack
@@ -91,7 +92,11 @@ def every_fact() -> Iterator[Facts]:
         (Facts(paused=True), STOPPED, Code.PAUSED),
         (Facts(paused=True, is_due=True), STOPPED, Code.PAUSED),
         (Facts(paused=True, copied_at_ms=NOW), NEEDS, Code.RESTORED),
-        (Facts(paused=True, copied_at_ms=NOW, is_log_lost=True), NEEDS, Code.LOG_LOST),
+        (
+            Facts(paused=True, copied_at_ms=NOW, blind_cause=BlindCause.LOST_LOG),
+            NEEDS,
+            Code.LOG_LOST,
+        ),
         (Facts(FAULT, paused=True, copied_at_ms=NOW), NEEDS, Code.RESTORED),
         (Facts(FAULT), STOPPED, Code.INTERNAL_FAULT),
         (Facts(FAULT, escalated=TOLD), STOPPED, Code.INTERNAL_FAULT),

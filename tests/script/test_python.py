@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -207,7 +208,7 @@ def test_facts_of_the_object_form_are_those_of_the_decorators() -> None:
         workflow("x", topics=TOPICS, producers={"p": poll}, consumers=CONSUMERS)
         """
     )
-    assert decorated == written
+    assert replace(decorated, calls=()) == replace(written, calls=())  # they stand in other lines
     assert (decorated.handlers, decorated.topics) == (("p", "c"), ("a", "b"))
     assert decorated.tools["p", Step.PRODUCE] == ("gmail.get",)
     assert decorated.topics_used["c", Step.PREPARE] == ("a",)

@@ -15,8 +15,9 @@ from tests import house
 ROOMS = ("rules", "desk")
 WORDS_MIN = 4
 WORD = re.compile(r"(?<![\w{])[A-Za-z]{2,}(?![\w}])")
-# What looks like a sentence and is none: types in quotes, patterns, and code that examples hold.
-CODE = re.compile(r"\w\[|\\b|\bimport\b| \| ")
+# What looks like a sentence and is none: types in quotes, patterns, media types, and code that
+# examples hold.
+CODE = re.compile(r"\w\[|\\b|\bimport\b| \| |^application/\S+$")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -14,12 +14,15 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from duly.api.elsewhere import foreign_kinds
 from duly.api.project import FILE, Project
+from duly.api.simulator import ProjectSimulator
 from duly.api.trust import check_file, judge_imports
 from duly.bus.channel import Channel
 from duly.config import URL_PREFIX, path_from_url
@@ -28,23 +31,55 @@ from duly.connectors.private import Private
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, DulyError, parts_of
 from duly.host import Host
+from duly.model_settings import ModelSettings
 from duly.rules.value import nearest
 
 EXTENSION_SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
+LOCK: Final = "lock"  # the argument of a connector that names the file of what was agreed to
 SOURCES_MAX: Final = 10_000  # files that are judged before a module of the project is imported
 
 # What `use` names without a module; everything else is "module:name".
 CONNECTORS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "airtable": "duly.connectors.airtable:Airtable",
+        "calendar": "duly.connectors.calendar:Calendar",
         "clock": "duly.connectors.clock:Clock",
+        "discord": "duly.connectors.declared:Discord",
+        "documents": "duly.connectors.documents:Documents",
+        "drive": "duly.connectors.drive:Drive",
+        "feed": "duly.connectors.feed:Feed",
         "files": "duly.connectors.files:Files",
+        "github": "duly.connectors.github:Github",
+        "gmail": "duly.connectors.gmail:Gmail",
+        "google_calendar": "duly.connectors.google_calendar:GoogleCalendar",
         "http": "duly.connectors.http:Http",
+        "hubspot": "duly.connectors.declared:Hubspot",
+        "ics": "duly.connectors.calendar:CalendarFeed",
+        "jira": "duly.connectors.declared:Jira",
+        "linear": "duly.connectors.declared:Linear",
+        "llm": "duly.connectors.llm:Llm",
+        "mail": "duly.connectors.mail_account:MailAccount",
         "mailbox": "duly.connectors.mailbox:Mailbox",
+        "mcp": "duly.connectors.mcp:Mcp",
+        "notion": "duly.connectors.notion:Notion",
+        "outlook": "duly.connectors.declared:OutlookAccount",
+        "s3": "duly.connectors.s3:S3",
+        "sheets": "duly.connectors.sheets:Sheets",
+        "slack": "duly.connectors.slack:Slack",
+        "sql": "duly.connectors.sql:Sql",
+        "stripe": "duly.connectors.stripe:Stripe",
         "table": "duly.connectors.table:Table",
+        "telegram": "duly.connectors.telegram:Telegram",
+        "todoist": "duly.connectors.declared:Todoist",
+        "trello": "duly.connectors.declared:Trello",
+        "webhook": "duly.connectors.webhook:Webhook",
     }
 )
 CHANNELS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "heartbeat": "duly.bus.heartbeat:HeartbeatChannel",
+        "mail": "duly.bus.letterbox:MailChannel",
+        "telegram": "duly.bus.telegram:TelegramChannel",
         "terminal": "duly.bus.channel:TerminalChannel",
         "webhook": "duly.bus.channel:WebhookChannel",
     }
@@ -78,10 +113,12 @@ def build_host(
             repairer=repairer,
             extensions=None if extensions is None else project.folder / extensions,
             channels=channels,
+            models=_models(project),
             sandbox=config.sandbox,
             fleet=config.fleet,
             end=end,
             private=private_of(project),
+            simulator=ProjectSimulator(project),
         )
     except DulyError as error:
         raise _at(_where(project), error) from error
@@ -103,17 +140,40 @@ def private_of(project: Project) -> Private:
     if config.extensions is not None:
         sources.append((folder / config.extensions).absolute())
     wide = [each for each in sources if folder.is_relative_to(each)]
+    settings = project.file.absolute() if project.file is not None else folder / FILE
+    locks = [lock_of(project, each) for each in config.connectors]
     return Private(
-        files=(project.file.absolute(),) if project.file is not None else (folder / FILE,),
+        files=(settings, *locks),
         folders=(*(each for each in sources if each not in wide), *folders),
         code=(folder, *wide),
     )
 
 
+def lock_of(project: Project, connector: str) -> Path:
+    """Say where it is written what a person agreed to use of a server (M7)."""
+    given = project.config.connectors.get(connector, {}).get(LOCK)
+    named = given if isinstance(given, str) else f"{connector}.lock.json"
+    return project.folder.absolute() / Path(named).expanduser()
+
+
+def find_class(project: Project, use: str) -> type[Connector]:
+    """Return the class that `use` names; nothing of it is called."""
+    place, use = _where(project), _resolve(use)
+    if ":" not in use and use not in CONNECTORS:
+        facts = {"place": place, **nearest(use, CONNECTORS)}
+        raise ConfigError(code="not_built_in", subject=use, facts=facts)
+    found: type[Connector] = _find(project, place, CONNECTORS.get(use, use))
+    _check_connector(place, found)
+    return found
+
+
 def _connectors(project: Project) -> Iterator[Connector]:
     for name, table in project.config.connectors.items():
         place = f"{_where(project)}: [connectors.{name}]"
-        made = _make(project, place, CONNECTORS, name, dict(table), _check_connector)
+        given = dict(table)
+        if isinstance(given.get("use"), str):
+            given["use"] = _resolve(given["use"])
+        made = _make(project, place, CONNECTORS, name, given, _check_connector)
         if getattr(made, "name", None) != name:
             made.name = name  # what scripts call it is said in the file
         try:
@@ -121,6 +181,14 @@ def _connectors(project: Project) -> Iterator[Connector]:
         except DulyError as error:
             raise _at(place, error) from error
         yield made
+
+
+def _resolve(use: str) -> str:
+    """Return "module:name" of a kind that another package brings; what is built in stays."""
+    if ":" in use or use in CONNECTORS:
+        return use
+    found = foreign_kinds(CONNECTORS).get(use)
+    return use if found is None else found.target
 
 
 def _channels(project: Project) -> Iterator[Channel]:
@@ -139,6 +207,15 @@ def _repairer(project: Project) -> Any:
     if not callable(getattr(found, "repair", None)):
         raise ConfigError(code="not_repairer", subject=_kind(found), facts={"place": place})
     return _call(place, found, {}) if inspect.isclass(found) else found
+
+
+def _models(project: Project) -> dict[str, ModelSettings]:
+    """Return the models of the settings; the path of a certificate begins in the folder."""
+    folder = project.folder
+    return {
+        name: each if each.ca is None else replace(each, ca=str(folder / each.ca))
+        for name, each in project.config.models.items()
+    }
 
 
 def _check_connector(place: str, found: Any) -> None:
@@ -172,6 +249,9 @@ def _make(
     found = _find(project, place, built_in.get(use, use))
     check(place, found)  # before anything of it is called (K14)
     arguments = _settle_paths(project, _parameters(place, found), table)
+    if LOCK in _parameters(place, found):
+        arguments.setdefault(LOCK, lock_of(project, name))
+        _check_sources(project, (each for each in (arguments[LOCK],) if Path(each).exists()))
     if "name" in _parameters(place, found):
         arguments["name"] = name
     return _call(place, found, arguments)

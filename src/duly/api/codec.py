@@ -4,7 +4,8 @@ Law 1  What comes in is checked before the host sees it: an unknown, missing or 
        refused by its name. What goes out is JSON again.
 Law 2  Who acts is given by the face, and is never an argument from outside.
 Law 3  A caller has a scope, and a verb that needs a larger one is refused before its arguments are
-       read (G4). No error that a caller gets has a secret in it (A5).
+       read (G4). An act that needs more in some states is given the scope, and decides itself. No
+       error that a caller gets has a secret in it (A5).
 Law 4  A path that comes from outside is never read. A source crosses as text; the one path there
        is, a backup's, names a file that is not there yet.
 Law 5  An act that was done is never told as refused: nothing is asked of the host after it. A bug
@@ -27,13 +28,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 import msgspec
 
 from duly.api import shape
-from duly.api.registry import BUS, BY, VERBS, Parameter, Registry, Scope, Verb
-from duly.errors import DulyError, Invalid, RequestRefused, see, short
+from duly.api.registry import BUS, BY, RIGHT, VERBS, Parameter, Registry, Scope, Verb
+from duly.errors import DulyError, Invalid, see, short
 from duly.fact import Reason
 from duly.rules.fault import mask
 from duly.rules.reason import plain
-from duly.rules.standing import Code
 from duly.rules.value import Json, is_text, refuse_unknown
+from duly.rules.verb import check_right
 from duly.words import Clock, texts
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ async def perform(
     try:
         with masked(host):
             verb = verbs.find(name)
-            permit(verb, scope)
+            check_right(name, scope, verb.scope)
             given = read_arguments(verb, args)
-            if name == "resume" and not scope.covers(Scope.DECIDE):
-                await _refuse_restored(host, str(given["workflow"]))
             if verb.has_actor:
                 given[BY] = by
+            if verb.has_right:
+                given[RIGHT] = scope
             clock = host.now  # a host that closes meanwhile ends the act, and tells no time after
             owner = host.bus if name.startswith(BUS) else host
             method = getattr(owner, name.removeprefix(BUS))
@@ -75,13 +76,6 @@ async def perform(
         raise
     except Exception as error:
         raise _failed_inside(name, verb, done, error) from error
-
-
-async def _refuse_restored(host: Host, workflow: str) -> None:
-    """Leave it to a person to resume what was restored: it may have been done since (G4, H5)."""
-    if (await host.workflow(name=workflow)).reason.code == Code.RESTORED:
-        facts = {"scope": str(Scope.AGENT), "needed": str(Scope.DECIDE)}
-        raise RequestRefused(code="beyond_scope", subject="resume", facts=facts)
 
 
 class Extent(StrEnum):
@@ -110,13 +104,6 @@ def masked(host: Host) -> Iterator[None]:
     except DulyError as error:
         mask(error, host.connectors.secrets())
         raise
-
-
-def permit(verb: Verb, scope: Scope) -> None:
-    """Refuse a verb that needs a larger scope than the caller has (G4)."""
-    if not scope.covers(verb.scope):
-        facts = {"scope": str(scope), "needed": str(verb.scope)}
-        raise RequestRefused(code="beyond_scope", subject=verb.name, facts=facts)
 
 
 # -- Arguments ----------------------------------------------------------------------------------

@@ -7,4 +7,7 @@ from duly.rules.page import check_page as check_page
 from duly.rules.page import list_names as list_names
 from duly.rules.page import read_place as read_place
 from duly.rules.token import DEVICE_DAYS as DEVICE_DAYS
+from duly.rules.webhook import GIVES_SECRET as GIVES_SECRET
+from duly.rules.webhook import HOOK_HEADERS as HOOK_HEADERS
+from duly.rules.webhook import HookSender as HookSender
 from duly.store.people import PAGE_ROWS_MAX as PAGE_ROWS_MAX

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -108,8 +109,10 @@ def _check_store(project: Project, environ: Mapping[str, str]) -> None:
     is_inside = store.is_relative_to(project.folder.resolve())
     for suffix in STORE_SUFFIXES:
         file = store.with_name(store.name + suffix)
-        if file.exists():
-            check_file(file, project.folder if is_inside else store.parent, environ)
+        # A host that ends takes its log away, perhaps this moment: what is gone is not read.
+        with suppress(FileNotFoundError):
+            if file.exists():
+                check_file(file, project.folder if is_inside else store.parent, environ)
 
 
 def _file_of(place: Path, said_by: str) -> Path:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BUS: Final = "bus."
 BY: Final = "by"  # who acts: an embedding program says so, a request cannot (G5)
+RIGHT: Final = "right"  # what that caller may do, for an act that needs more in some states (G4)
 
 # A host's own life: the program that opened it ends it, and no face does.
 LIFE: Final = frozenset({"open", "close", "drain", "serve"})
@@ -63,6 +64,7 @@ class Verb:
     declared: Declared
     parameters: tuple[Parameter, ...]
     has_actor: bool
+    has_right: bool
     takes: type[msgspec.Struct]
     returns: Any
     doc: str
@@ -136,13 +138,16 @@ def _read(name: str, method: Callable[..., Any]) -> Verb:
     _, *given = inspect.signature(method).parameters.values()  # without self
     hints = shape.read_hints(method)
     parameters = tuple(
-        _read_parameter(name, each, hints[each.name]) for each in given if each.name != BY
+        _read_parameter(name, each, hints[each.name])
+        for each in given
+        if each.name not in (BY, RIGHT)
     )
     return Verb(
         name=name,
         declared=getattr(method, DECLARED),
         parameters=parameters,
-        has_actor=len(parameters) < len(given),
+        has_actor=any(each.name == BY for each in given),
+        has_right=any(each.name == RIGHT for each in given),
         takes=msgspec.defstruct(
             f"{name} arguments",
             [*map(_field, parameters)],

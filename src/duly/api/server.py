@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from duly.api.project import Project
 from duly.errors import ConfigError
+from duly.rules.lease import CLOCK_OFF_MAX_MS as CLOCK_OFF_MAX_MS
 
 if TYPE_CHECKING:
     from duly.store.server import ServerFacts as ServerFacts
 
 OLDEST: Final = 14  # the oldest version of PostgreSQL that hosts are tried on
-HOST_CONNECTIONS: Final = 10  # of one host: its pool, its lease, and where it listens
+# Of one host: its pool, its lease, what it reads beside, and where it listens.
+HOST_CONNECTIONS: Final = 11
 
 
 def find_server(project: Project) -> ServerFacts | None:

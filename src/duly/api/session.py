@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import msgspec
 
 from duly import __version__
-from duly.api.codec import masked, perform, permit, read_arguments
+from duly.api.codec import masked, perform, read_arguments
 from duly.api.project import Project
 from duly.api.registry import BUS, VERBS, Scope, Verb
 from duly.api.wire import (
@@ -36,7 +36,7 @@ from duly.api.wire import (
     REQUEST_BYTES_MAX,
     Peer,
     ask_peer,
-    name_user,
+    name_actor,
     reach,
     read_error,
     read_line,
@@ -46,6 +46,7 @@ from duly.config import URL_PREFIX
 from duly.env import Loop
 from duly.errors import DulyError, Invalid, RequestRefused, StoreInUse, StoreUnavailable, see
 from duly.rules.value import Json, check_json
+from duly.rules.verb import check_right
 
 if TYPE_CHECKING:
     from duly.host import Host
@@ -63,7 +64,7 @@ class RunningHost:
     """The host that answers: its process, its version, since when it is open, whether it works.
 
     `settings` is a fingerprint of what it was started with; a program that embeds Duly has none.
-    `page` is where its page can be opened.
+    `page` is where its page can be opened; `page_down`: it ended, and is started again.
     """
 
     pid: int
@@ -73,6 +74,7 @@ class RunningHost:
     serving: bool
     settings: str | None = None
     page: str | None = None
+    page_down: bool = False
 
     def has_other_settings(self, project: Project) -> bool:
         """Tell whether it was started with other settings than the project has now."""
@@ -144,7 +146,7 @@ class Through:
         from duly.api.build import build_host
 
         known = VERBS.find(verb)
-        permit(known, self._scope)  # before a store is made for it
+        check_right(known.name, self._scope, known.scope)  # before a store is made for it
         for _ in range(TRIES_MAX):
             await self.look()
             if self._remote is not None:
@@ -179,7 +181,8 @@ class Through:
         return not place.exists() and os.access(place.parent, os.W_OK | os.X_OK)
 
     async def _perform(self, host: Host, verb: str, args: Mapping[str, Json]) -> Json:
-        return await perform(host, verb, args, by=name_user(os.geteuid()), scope=self._scope)
+        by = name_actor(os.geteuid(), self._scope)
+        return await perform(host, verb, args, by=by, scope=self._scope)
 
     async def _ask_nothing(self, verb: Verb, args: Mapping[str, Json]) -> Json:
         """Ask an empty store aside: a question makes none (law 4)."""
@@ -216,7 +219,7 @@ class Through:
         await self.look()
         if self._remote is None:
             known = VERBS.find(verb)
-            permit(known, self._scope)
+            check_right(known.name, self._scope, known.scope)
             read_arguments(known, args)
             raise RequestRefused(code="needs_host", subject=self._project.place)
         async with aclosing(self._remote.follow(verb, **args)) as answers:

@@ -11,7 +11,9 @@ from duly.rules.catalog import Tool as Tool
 from duly.rules.catalog import ToolKind as ToolKind
 from duly.rules.catalog import camel as camel
 from duly.rules.shape import in_javascript as in_javascript
+from duly.script import guide
 from duly.script import lacking as lacking
+from duly.script.guide import in_python as in_python
 from duly.script.javascript import LACKING as LACKING
 from duly.script.stubs import JAVASCRIPT_TYPES as JAVASCRIPT_TYPES
 from duly.script.stubs import PYTHON_TYPES as PYTHON_TYPES
@@ -22,3 +24,9 @@ from duly.script.stubs import python_stubs as python_stubs
 def find_tools(project: Project) -> Registry:
     """Return the connectors of a project, and what scripts may call; nothing is opened."""
     return build_host(project, with_extensions=False).connectors
+
+
+def write_guide(registry: Registry, language: str | None = None, *, zone: str = "UTC") -> str:
+    """Write the page for a language model, with the tools of these connectors."""
+    tools = [(each, registry.describe(each.name)) for each in registry.catalog.tools]
+    return guide.write_guide(tools, language, zone=zone)

@@ -92,22 +92,27 @@ class Judge(FileFinder):
 
 def judge_imports(project: Path) -> None:
     """Judge from now on what is imported from this folder and the packages in it."""
+    if _find_judge not in sys.path_hooks:
+        sys.path_hooks.insert(0, _find_judge)
     if project in _judged:
         return
     _judged.add(project)
-
-    def find(path: str) -> Judge:
-        place = Path(path)
-        # What is installed inside the project, in an environment of its own, has its own path.
-        others = {Path(each) for each in sys.path} - {project}
-        is_installed = any(each in others for each in (place, *place.parents) if each != project)
-        if not place.is_relative_to(project) or is_installed or not place.is_dir():
-            raise ImportError(f"{path} is no folder of {project}")
-        return Judge(path, project)
-
-    sys.path_hooks.insert(0, find)
     for path in [each for each in sys.path_importer_cache if Path(each) == project]:
         del sys.path_importer_cache[path]
+
+
+def _find_judge(path: str) -> Judge:
+    """Return who judges the modules of a folder; one hook serves all projects of a process."""
+    place = Path(path)
+    inside = (place, *place.parents)
+    project = next((each for each in inside if each in _judged), None)
+    if project is None or not place.is_dir():
+        raise ImportError(f"{path} is no folder of a project")
+    # What is installed inside the project, in an environment of its own, has its own path.
+    others = {Path(each) for each in sys.path} - {project}
+    if others.intersection(inside[: inside.index(project)]):
+        raise ImportError(f"{path} is installed in {project}")
+    return Judge(path, project)
 
 
 def find_distrust(file: Path, folder: Path) -> tuple[Path, Distrust] | None:

@@ -30,6 +30,7 @@ import msgspec
 
 from duly import errors
 from duly.api.codec import to_json
+from duly.api.registry import Scope
 from duly.errors import ConfigError, DulyError, Invalid, StoreUnavailable
 from duly.rules.shown import cut, visible
 from duly.rules.value import PATH_KEY_CHARS, Json, decode
@@ -302,6 +303,15 @@ def ask_peer(made: socket.socket) -> Peer | None:
     raw = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     process, user, _ = PEER.unpack(raw)
     return Peer(process, user)
+
+
+def name_actor(user: int, scope: Scope) -> str:
+    """Name whom an act is written down under: the user, or what acts for them as an agent (A6).
+
+    A person's own commands give up no right; a program that does acts for the person.
+    """
+    name = name_user(user)
+    return name if scope is Scope.ADMIN else f"agent:{name}"
 
 
 def name_user(user: int) -> str:

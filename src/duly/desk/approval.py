@@ -148,19 +148,27 @@ class Approvals(HasDesk):
         example={"mutation": "mutation_019a8b7c0d1e2f30", "reason": "Ada has left"},
     )
     async def reject(
-        self, mutation: MutationId, *, reason: str | None = None, by: str = USER
+        self,
+        mutation: MutationId,
+        *,
+        reason: str | None = None,
+        seen: str | None = None,
+        by: str = USER,
     ) -> None:
         """Decline a proposed call: nothing is sent, and its events end skipped.
 
-        `reason` is kept with the call and shown.
+        `reason` is kept with the call and shown. With `seen`, the hash that was shown, a call that
+        changed since is not declined.
         """
         # Rules: A4.
         desk = self._desk()
         _check_reason(reason)
+        if seen is not None:
+            _check_seen(seen)
         action = desk.action(by, "reject", reason)
         mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
-        verb = partial(desk.engine.reject, mutation, reason=reason, action=action)
+        verb = partial(desk.engine.reject, mutation, reason=reason, seen=seen, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
     @act(scope=Scope.DECIDE, example={"allowance": "allowance_019a8b7c0d1e2f30"})

@@ -7,23 +7,27 @@ Law 2  With everything that waits comes what the person can do about it, with th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from duly.desk import offer
 from duly.desk.account import Book
 from duly.desk.base import Desk, HasDesk
 from duly.desk.explanation import Explainer
+from duly.desk.journal import explain_held
 from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Attention
 from duly.desk.sight import Sight, known_only
 from duly.fact import Offer, Reason
 from duly.rules.account import Waiting
+from duly.rules.blind import blind_facts
 from duly.rules.count import Count, noun_of_topic
 from duly.rules.delivery import DeliveryStatus
+from duly.rules.proposal import is_by_model
 from duly.rules.schedule import moment
 from duly.rules.standing import Code, needs_person
 from duly.rules.verb import question
-from duly.store import bus, people
+from duly.store import bus, people, proposal
 from duly.store.base import Transaction
 from duly.store.people import PAGE_ROWS_MAX, StrayRow
 from duly.store.record import RunRow, WorkflowRow
@@ -60,11 +64,31 @@ class Attentions(HasDesk):
 
         return await desk.ask(look)
 
+    @question(example={})
+    async def attention_count(self) -> int:
+        """Count what waits for a person; 1000 stands for that many or more.
+
+        A face that shows a part of the list says with it how much is left out.
+        """
+        # Rules: F8, G9.
+        desk = self._desk()
+        sight = Sight.of(desk.parts)
+
+        def look(tx: Transaction) -> int:
+            return sum(1 for _ in islice(_walk_attention(tx, desk, sight, ""), PAGE_ROWS_MAX))
+
+        return await desk.ask(look)
+
 
 def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> Iterator[Attention]:
     """Go through the workflows by name; a key begins with the name of its workflow."""
     if not after.partition("/")[0]:
-        ours = (*_undelivered(tx, sight), *_held(tx), *_unreadable(tx, desk, sight))
+        ours = (
+            *_undelivered(tx, sight),
+            *_sources(tx, sight),
+            *_held(tx),
+            *_unreadable(tx, desk, sight),
+        )
         yield from (each for each in ours if each.key > after)
     strays: dict[str, list[StrayRow]] = {}
     for each in people.list_strays(tx, limit=PAGE_ROWS_MAX):
@@ -169,9 +193,8 @@ def _proposed(survey: Survey, workflow: WorkflowRow) -> Iterator[Attention]:
 def _restored(survey: Survey, workflow: WorkflowRow) -> Iterator[Attention]:
     copied = workflow.blind_since
     if workflow.paused and copied is not None:
-        is_lost = survey.is_log_lost(workflow)
-        facts = {"copied_at": moment(copied), **({"log_lost": True} if is_lost else {})}
-        reason = Reason(Code.LOG_LOST if is_lost else Code.RESTORED, workflow.name, facts)
+        cause = survey.blind_cause(workflow)
+        reason = Reason(Code(cause), workflow.name, blind_facts(copied, cause))
         offers = (offer.on_workflow("resume", workflow.name),)
         yield _entry(workflow, "restored", reason, copied, offers=offers)
 
@@ -228,11 +251,28 @@ def _undelivered(tx: Transaction, sight: Sight) -> Iterator[Attention]:
         yield _entry(None, "bus", reason, since_ms, offers=offers)
 
 
+def _sources(tx: Transaction, sight: Sight) -> Iterator[Attention]:
+    """List the sources that an agent proposed and that can still be adopted (M6)."""
+    found = [each for each in proposal.list_proposals(tx) if each.is_current]
+    for each in sorted(found, key=lambda row: row.hash):
+        facts = {
+            "name": sight.text(each.workflow),
+            "author": sight.text(each.author),
+            "since": moment(each.created_at),
+            "note": sight.text(each.note),
+            "replaces": each.replaces,
+        }
+        reason = Reason(Waiting.PROPOSED_SOURCE, each.hash, known_only(facts))
+        is_a_models = is_by_model(each.author)
+        offers = offer.decide_on(each.workflow, each.hash, is_seen_first=is_a_models)
+        yield _entry(None, f"propose/{each.hash}", reason, each.created_at, offers=offers)
+
+
 def _held(tx: Transaction) -> Iterator[Attention]:
     """Say that the bus came back out of a backup and delivers nothing (H5)."""
     since = bus.held_since(tx)
     if since is not None:
-        reason = Reason(Waiting.BUS_HELD, "bus", {"copied_at": moment(since)})
+        reason = explain_held(tx, since)
         yield _entry(None, "restored", reason, since, offers=(offer.resume_bus(),))
 
 

@@ -10,18 +10,20 @@ Law 3: a question is one transaction, so that all of an answer is of one moment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+from duly.bus.channel import Channels
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import NotFound, RequestRefused, Stale, parts_of, see
 from duly.rules.delivery import Presence
 from duly.rules.request import check_by
+from duly.rules.source import Source
 from duly.rules.token import OpenLink
-from duly.rules.value import nearest
+from duly.rules.value import Json, nearest
 from duly.store import people
 from duly.store.base import Durability, Transaction
 from duly.store.record import Action, VersionRow, WorkflowRow
@@ -29,6 +31,12 @@ from duly.store.record import Action, VersionRow, WorkflowRow
 R = TypeVar("R")
 
 USER: Final = "user"  # who acts, where the caller does not say
+
+
+# A source, its events, what tools answer, and how many crashes to try: what came of it.
+Simulator: TypeAlias = Callable[
+    [Source, Sequence[Mapping[str, Any]], Mapping[str, Json], int], Awaitable[Json]
+]
 
 
 def _ended_nothing(answer: object) -> None:
@@ -44,7 +52,11 @@ class Desk:
     """The parts of an open host, its engine, and the acts that are being carried out.
 
     `links` sign a browser in and were not used yet. `presence` tells how a subscriber of the bus
-    can be reached in this process (B13).
+    can be reached in this process (B13). `proving` are the tools that are tried now (K10),
+    `signing` the sign-ins whose code was sent (K9).
+    `watchers` are called after every write; `waits` are the callers that wait for a change.
+    `simulator` crashes a workflow, in a process of its own. `writing` are the drafts that models
+    write now.
     """
 
     parts: Parts
@@ -53,6 +65,13 @@ class Desk:
     presence: Callable[[str], Presence] = _away
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
     links: list[OpenLink] = field(default_factory=list)
+    proving: set[str] = field(default_factory=set)
+    signing: dict[str, None] = field(default_factory=dict)
+    channels: Channels = field(default_factory=Channels)
+    watchers: set[Callable[[], None]] = field(default_factory=set)
+    waits: set[object] = field(default_factory=set)
+    simulator: Simulator | None = None
+    writing: set[object] = field(default_factory=set)
 
     @property
     def now_ms(self) -> int:

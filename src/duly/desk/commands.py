@@ -19,11 +19,13 @@ from duly.desk import grant as granting
 from duly.desk.approval import Approvals
 from duly.desk.base import USER, find, find_topic
 from duly.desk.deploy import GivenSource
-from duly.desk.hook import Hooks
+from duly.desk.hook import HOOKS, Hooks
 from duly.desk.identity import resolve
+from duly.desk.proposing import Proposing
 from duly.desk.publication import publish
 from duly.desk.record import Deployed
 from duly.desk.secret import check_secret
+from duly.desk.slip import CHANNELS, Slips
 from duly.desk.token import Tokens
 from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused, see, short
@@ -41,7 +43,7 @@ ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 
 
-class Commands(Keeping, Approvals, Tokens, Hooks):
+class Commands(Keeping, Approvals, Tokens, Hooks, Proposing, Slips):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     @act(scope=Scope.DECIDE, example={"source": EXAMPLE, "grant": True})
@@ -74,13 +76,22 @@ class Commands(Keeping, Approvals, Tokens, Hooks):
 
     @act(scope=Scope.ADMIN, example={"workflow": "invoices"})
     async def remove(self, workflow: str, *, by: str = USER) -> None:
-        """Take a workflow out of service; its history stays, and its name is free."""
-        # Rules: W10.
+        """Take a workflow out of service; its history stays, and its name is free.
+
+        Its webhooks are closed.
+        """
+        # Rules: W10, G12.
         desk = self._desk()
         action = desk.action(by, "remove")
         found = await desk.find(workflow)
         verb = partial(desk.parts.store.remove, found.id, action=action, now=desk.now_ms)
-        await desk.carry_out(verb, found.id)
+
+        async def remove() -> None:
+            for secret in await verb():
+                if desk.vault is not None:
+                    desk.vault.forget(HOOKS, secret)
+
+        await desk.carry_out(remove, found.id)
 
     @act(
         scope=Scope.AGENT,
@@ -126,12 +137,14 @@ class Commands(Keeping, Approvals, Tokens, Hooks):
         await self._wish(workflow, by, is_paused=True)
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
-    async def resume(self, workflow: str, *, by: str = USER) -> None:
-        """Let runs start again."""
-        # Rules: F7.
-        await self._wish(workflow, by, is_paused=False)
+    async def resume(self, workflow: str, *, by: str = USER, right: Scope = Scope.ADMIN) -> None:
+        """Let runs start again; what was restored from a backup needs the scope decide."""
+        # Rules: F7, G4, H5.
+        await self._wish(workflow, by, is_paused=False, right=right)
 
-    async def _wish(self, workflow: str, by: str, *, is_paused: bool) -> None:
+    async def _wish(
+        self, workflow: str, by: str, *, is_paused: bool, right: Scope = Scope.ADMIN
+    ) -> None:
         desk = self._desk()
         action = desk.action(by, "pause" if is_paused else "resume")
         found = await desk.find(workflow)
@@ -141,6 +154,7 @@ class Commands(Keeping, Approvals, Tokens, Hooks):
             is_paused=is_paused,
             action=action,
             now=desk.now_ms,
+            right=right,
         )
         await desk.carry_out(verb, found.id, ended=lambda dropped: dropped)
 
@@ -324,7 +338,7 @@ class Commands(Keeping, Approvals, Tokens, Hooks):
         # Rules: A5, F4.
         desk = self._desk()
         action = desk.action(by, "set_secret")
-        check_secret(connector, name, value, desk.parts.outside.connectors)
+        check_secret(connector, name, value, (*desk.parts.outside.connectors, CHANNELS))
         vault = desk.vault
         if vault is None:
             raise RequestRefused(code="no_vault")
@@ -334,7 +348,6 @@ class Commands(Keeping, Approvals, Tokens, Hooks):
         )
 
         async def keep() -> None:
-            await verb()
-            vault.keep(connector, name, value)
+            vault.keep(connector, name, value, await verb())
 
         await desk.carry_out(keep, None)

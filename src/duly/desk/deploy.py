@@ -16,6 +16,7 @@ from typing import Annotated, Final, TypeAlias
 
 from duly.bus.cause import follow
 from duly.desk.base import Desk, find, find_version
+from duly.desk.connection import Proofs
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
 from duly.engine.announcements import Announcements
@@ -24,7 +25,9 @@ from duly.engine.draft import Draft as Draft
 from duly.engine.draft import read_findings as read_findings
 from duly.errors import Invalid, RequestRefused, see
 from duly.rules.announcement import Topic
+from duly.rules.asking import Answering
 from duly.rules.permission import missing_capabilities
+from duly.rules.proposal import check_adopter
 from duly.rules.rename import Rename, Renamed
 from duly.rules.source import SUFFIXES, Language, Source
 from duly.rules.value import Json, encode
@@ -46,6 +49,15 @@ class Back:
     """A rollback: the version whose text comes back, over the one that was seen active."""
 
     to: str
+    over: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A proposal that a person adopts: its hash, who wrote it, and what it was written over."""
+
+    hash: str
+    author: str
     over: str | None
 
 
@@ -98,7 +110,8 @@ async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed 
             now=desk.now_ms,
         )
         await desk.carry_out(verb, current.id)
-    return Deployed(name, row.version, draft.findings, () if grant else missing, new=False)
+    left, changes = () if grant else missing, await list_changes(desk, draft)
+    return Deployed(name, row.version, draft.findings, left, new=False, changes=changes)
 
 
 async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deployed:
@@ -108,6 +121,8 @@ async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deplo
     """
     desk.action(by, "rollback")
     row, active = await desk.look(lambda tx: _old_version(tx, workflow, version))
+    if row.activated_at is None:
+        check_adopter(row.author, by, version)
     source = Source(Language(row.language), row.source, f"{workflow} {version}")
     draft = await examine(desk, source, strict=False)
     # A person named the version, and that is the word of consent (W9).
@@ -129,7 +144,13 @@ def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionR
 
 
 async def activate(
-    desk: Desk, draft: Draft, *, by: str, grant: bool, back: Back | None = None
+    desk: Desk,
+    draft: Draft,
+    *,
+    by: str,
+    grant: bool,
+    back: Back | None = None,
+    adopted: Adopted | None = None,
 ) -> Deployed:
     """Make a source that was examined the active version of its workflow (W8, W9)."""
     name = draft.declaration.name
@@ -139,20 +160,27 @@ async def activate(
     current = await desk.parts.store.find_workflow(name)
     if back is not None and (current is None or current.active_version != back.over):
         raise late
+    if adopted is not None and adopted.over != (current and current.active_version):
+        raise late
     parent = None if back is None else back.to
     granted = await _granted(desk, current)
     missing = missing_capabilities(granted, draft.capabilities)
     # What is granted already keeps the limits a person gave it.
     grants = missing if grant else ()
     left = () if grant else missing
-    deployment = _deployment(desk, draft, current, by=by, grants=grants, parent=parent)
+    author = by if adopted is None else adopted.author
+    deployment = _deployment(desk, draft, current, by=author, grants=grants, parent=parent)
+    if adopted is not None:
+        deployment = replace(deployment, adopts=adopted.hash)
     detail: dict[str, Json] = {
         "tools": {step: list(tools) for step, tools in draft.tools.items()},
         "granted": list(grants),
         "missing": [*left],
         **({} if parent is None else {"parent": parent}),
+        **({} if adopted is None else {"proposal": adopted.hash}),
     }
     verb = "deploy" if parent is None else "rollback"
+    verb = verb if adopted is None else "adopt"
     version = deployment.version.version
     told: dict[str, Json] = {"workflow": name, "version": version, "by": by, "missing": [*left]}
     successor_id = desk.parts.env.new_id("run")
@@ -171,7 +199,17 @@ async def activate(
         deployment.workflow_id,
         late=late,
     )
-    return Deployed(name, version, draft.findings, left)
+    changes = await list_changes(desk, draft)
+    return Deployed(name, version, draft.findings, left, changes=changes)
+
+
+async def list_changes(desk: Desk, draft: Draft) -> tuple[Answering, ...]:
+    """List how each tool can be asked with which a source may change something (K1)."""
+    catalog = desk.parts.outside.catalog
+    names = sorted({name for used in draft.tools.values() for name in used})
+    proofs = await desk.look(lambda tx: Proofs.read(tx, desk.parts))
+    found = (proofs.answering(catalog.find(name)) for name in names)
+    return tuple(each for each in found if each is not None)
 
 
 # -- Reading ------------------------------------------------------------------------------------

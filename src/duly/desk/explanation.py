@@ -140,7 +140,7 @@ class Explainer:
             lack=self._lack,
             pending=self._book.pending(),
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
-            is_log_lost=self._survey.is_log_lost(self._workflow),
+            blind_cause=self._survey.blind_cause(self._workflow),
         )
 
     @cached_property
@@ -361,8 +361,9 @@ def _rest(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Facts:
     has_pending = any(each.oldest_pending_seq is not None for each in consumers)
     return replace(
         sight.facts(workflow, None, None, find_pauser(survey, workflow)),
-        is_log_lost=survey.is_log_lost(workflow),
-        is_due=_is_due(handlers, now, sight.wake_max_ms),
+        blind_cause=survey.blind_cause(workflow),
+        is_due=(is_due := _is_due(handlers, now, sight.wake_max_ms)),
+        machine=workflow.missing_machine if is_due else None,
         held_until_ms=earliest(_held_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),

@@ -12,8 +12,10 @@ from duly.errors import Invalid
 from duly.rules.event import EventStatus
 from duly.rules.schedule import moment
 from duly.rules.verb import question
+from duly.store import people
 from duly.store.base import Transaction
 from duly.store.find import HitRow, Sought, find
+from duly.store.people import TopicRow
 
 TEXT_CHARS_MAX: Final = 500  # as long as a message id or a title can be
 PAGE_MS_MAX: Final = 1_000
@@ -50,7 +52,11 @@ class Finds(HasDesk):
             wanted = Sought(text, found, sight.text, lambda: env.monotonic_ms() > ends_ms)
             page = find(tx, wanted, limit=limit, after=after)
             names = read_names(tx, (each.workflow_id for each in page.hits))
-            hits = tuple(_hit(each, names[each.workflow_id], sight) for each in page.hits)
+            topics = people.list_topics_of(tx, {each.workflow_id for each in page.hits})
+            hits = tuple(
+                _hit(each, names[each.workflow_id], sight, topics[each.workflow_id, each.topic])
+                for each in page.hits
+            )
             return Hits(hits, page.after, page.looked)
 
         return await desk.ask(look)
@@ -62,7 +68,7 @@ def _is_findable(text: object) -> bool:
     return not any("\ud800" <= each <= "\udfff" for each in text)  # half a character
 
 
-def _hit(row: HitRow, workflow: str, sight: Sight) -> Hit:
+def _hit(row: HitRow, workflow: str, sight: Sight, topic: TopicRow) -> Hit:
     return Hit(
         workflow=workflow,
         topic=row.topic,
@@ -71,4 +77,5 @@ def _hit(row: HitRow, workflow: str, sight: Sight) -> Hit:
         status=EventStatus(row.status),
         seq=row.seq,
         created_at=moment(row.created_at),
+        is_output=not topic.is_work(row.seq),
     )

@@ -1,14 +1,15 @@
 """Webhooks: the secrets that let a sender publish into a topic, and what it sent (G8, G12).
 
 Law 1  The host checks a webhook, not the process that parses HTTP: the secret never leaves it.
-Law 2  A message that proves nothing is refused with one error for every cause: a sender learns
-       neither which workflows there are nor which of them take webhooks.
+Law 2  A message that proves nothing is refused with one error for every cause, after the same work:
+       a sender learns neither which workflows there are nor which of them take webhooks.
 Law 3  A message is answered after it is on the disk.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,16 +17,18 @@ from urllib.parse import quote
 
 from duly.desk.base import USER, HasDesk, find, find_topic
 from duly.desk.publication import publish
-from duly.desk.secret import Vault
-from duly.errors import Invalid, RequestRefused
+from duly.errors import Invalid, RequestRefused, short
 from duly.rules import webhook
 from duly.rules.event import Republish
+from duly.rules.shown import cut, visible
 from duly.rules.value import decode
 from duly.rules.verb import Scope, act
+from duly.rules.webhook import HookSender
 from duly.store.base import Transaction
 
 # Under which "connector" the secrets of webhooks are kept; each has the name `workflow/topic`.
 HOOKS: Final = "hooks"
+NAME_CHARS_SHOWN: Final = 200
 
 log = logging.getLogger("duly.hook")
 
@@ -35,49 +38,65 @@ class Hook:
     """A webhook that was just opened; `secret` and `key` are shown this once.
 
     A sender that signs uses `path` and the secret; one that cannot uses `path`, a slash and `key`.
+    A secret that was given is not repeated. Only a standard hook has a key.
     """
 
     workflow: str
     topic: str
+    sender: HookSender
     path: str
-    secret: str
-    key: str
+    secret: str | None
+    key: str | None
 
 
 class Hooks(HasDesk):
     """What lets a sender outside publish into a topic."""
 
     @act(scope=Scope.ADMIN, example={"workflow": "invoices", "topic": "mail.received"})
-    async def new_hook(self, workflow: str, topic: str, *, by: str = USER) -> Hook:
+    async def new_hook(
+        self,
+        workflow: str,
+        topic: str,
+        *,
+        sender: HookSender | str = HookSender.STANDARD,
+        secret: str | None = None,
+        by: str = USER,
+    ) -> Hook:
         """Open a topic with ingress to a webhook; its secret is shown this once.
 
-        A secret it had before is replaced. To close it, drop the secret `workflow/topic` of
-        `hooks`.
+        `sender` says how it signs: standard, github, slack or stripe. Slack and Stripe give the
+        `secret` to you; for the others one is made. A secret it had before is replaced. To close
+        it, drop the secret `workflow/topic` of `hooks`, or `workflow/topic@sender`.
         """
         # Rules: G12, A5.
         desk = self._desk()
-        action = desk.action(by, "new_hook")
+        who = read_sender(sender)
+        action = desk.action(by, "new_hook", str(who))
         vault = desk.vault
         if vault is None:
             raise RequestRefused(code="no_vault")
+        if secret is None and who in webhook.GIVES_SECRET:
+            raise Invalid(code="missing", path="secret", facts={"of": str(who)})
 
         def look(tx: Transaction) -> None:
             find_topic(tx, find(tx, workflow), topic, is_orphan_fine=False)
 
         await desk.look(look)
-        name = _name(workflow, topic)
-        secret = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
-        sealed = await vault.seal(HOOKS, name, secret)
+        name = webhook.name_secret(workflow, topic, who)
+        made = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
+        kept = made if secret is None else webhook.check_secret(secret)
+        sealed = await vault.seal(HOOKS, name, kept)
         set_secret = desk.parts.store.set_secret
         verb = partial(set_secret, HOOKS, name, sealed, action=action, now=desk.now_ms)
 
         async def keep() -> None:
-            await verb()
-            vault.keep(HOOKS, name, secret)
+            vault.keep(HOOKS, name, kept, await verb())
 
         await desk.complete(keep)
         path = f"/hooks/{quote(workflow, safe='')}/{quote(topic, safe='')}"
-        return Hook(workflow, topic, path, secret, webhook.url_key(secret))
+        has_key = who is HookSender.STANDARD
+        key = webhook.url_key(kept) if has_key else None
+        return Hook(workflow, topic, who, path, made if secret is None else None, key)
 
     @act(
         scope=Scope.AGENT,
@@ -85,9 +104,11 @@ class Hooks(HasDesk):
             "workflow": "invoices",
             "topic": "mail.received",
             "body": '{"type": "mail"}',
-            "message_id": "msg_1",
-            "signed_at": "1767225600",
-            "signature": "v1,…",
+            "headers": {
+                "webhook-id": "msg_1",
+                "webhook-timestamp": "1767225600",
+                "webhook-signature": "v1,…",
+            },
         },
     )
     async def receive(
@@ -96,54 +117,52 @@ class Hooks(HasDesk):
         topic: str,
         body: str,
         *,
-        message_id: str | None = None,
-        signed_at: str | None = None,
-        signature: str | None = None,
+        headers: Mapping[str, str] | None = None,
         key: str | None = None,
         by: str = USER,
-    ) -> Republish:
+    ) -> Republish | None:
         """Publish what a webhook sent, if it is signed or came to the secret address.
 
-        `body` is the JSON as it was sent. A message id that came before is the same event.
+        `body` is the JSON as it was sent, `headers` has those that prove it, in small letters. A
+        message id that came before is the same event. The result is null if a sender only asked
+        whether the address is right.
         """
         # Rules: G12, T10.
         desk = self._desk()
         action = desk.action(by, "receive")
-        secret = None if desk.vault is None else _secret(desk.vault, workflow, topic)
-        given = message_id or webhook.id_of(body)
-        is_known = secret is not None and (
-            webhook.is_key(secret, key)
-            if key is not None
-            else webhook.is_signed(
-                secret,
-                message_id=message_id or "",
-                signed_at=signed_at or "",
-                signature=signature or "",
-                body=body,
-                now_ms=desk.now_ms,
-            )
-        )
-        if not is_known:
-            name = _name(workflow, topic)
+        headers = headers or {}
+        sender = HookSender.STANDARD if key is not None else webhook.find_sender(headers)
+        name = webhook.name_secret(workflow, topic, sender)
+        secret = None if desk.vault is None else desk.vault.find(HOOKS, name)
+        compared = webhook.DECOY if secret is None else secret
+        if key is not None:
+            is_known = webhook.is_key(compared, key)
+        else:
+            is_known = webhook.is_signed(sender, compared, headers, body, desk.now_ms)
+        shown = cut(visible(name), NAME_CHARS_SHOWN)
+        if secret is None or not is_known:
             if secret is None:
-                log.warning("A webhook for %s was refused: none is open there", name)
+                log.warning("A webhook for %s was refused: none is open there", shown)
             else:
                 how = "signature or time" if key is None else "key"
-                log.warning("A webhook for %s was refused: wrong %s", name, how)
+                log.warning("A webhook for %s was refused: wrong %s", shown, how)
             raise RequestRefused(code="hook_refused")
         payload = decode(body, "body")
+        if webhook.is_challenge(sender, payload):
+            return None
+        given = webhook.find_id(sender, headers, payload, body, is_keyed=key is not None)
         title = webhook.title_of(payload, given)
         message = {"message_id": given, "title": title, "payload": payload}
         try:
             return await publish(desk, workflow, topic, message, action)
         except Invalid as error:
-            log.warning("A webhook for %s was not taken: %s", _name(workflow, topic), error)
+            log.warning("A webhook for %s was not taken: %s", shown, visible(error))
             raise
 
 
-def _name(workflow: str, topic: str) -> str:
-    return f"{workflow}/{topic}"
-
-
-def _secret(vault: Vault, workflow: str, topic: str) -> str | None:
-    return vault.find(HOOKS, _name(workflow, topic))
+def read_sender(sender: object) -> HookSender:
+    """Return a sender, or name those there are."""
+    if sender not in tuple(HookSender):
+        facts = {"given": short(sender), "known": [*map(str, HookSender)]}
+        raise Invalid(code="not_one_of", path="sender", facts=facts)
+    return HookSender(str(sender))

@@ -14,6 +14,7 @@ from duly.desk.sight import Sight
 from duly.errors import NotFound
 from duly.fact import Offer, Reason
 from duly.rules.account import Waiting
+from duly.rules.blind import BlindCause, blind_facts
 from duly.rules.delivery import (
     OPEN,
     Delivery,
@@ -27,6 +28,7 @@ from duly.rules.waiting import EventFate, Wait, find_wait
 from duly.store import bus
 from duly.store.base import Transaction
 from duly.store.bus import JournalRow
+from duly.store.upkeep import list_blind
 
 OFFERS_MAX: Final = 5
 
@@ -44,9 +46,15 @@ def why(tx: Transaction, sight: Sight, presence: Callable[[str], Presence], even
         return _ended(sight, event, deliveries)
     held = bus.held_since(tx)
     if held is not None:
-        reason = Reason(Waiting.BUS_HELD, "bus", {"copied_at": moment(held)})
+        reason = explain_held(tx, held)
         return _answer(event, reason, Mover.PERSON, offers=(offer.resume_bus(),))
     return _open(sight, presence, event, deliveries)
+
+
+def explain_held(tx: Transaction, since: int) -> Reason:
+    """Say why the bus delivers nothing (H5, H10)."""
+    cause = list_blind(tx).get(since, BlindCause.BACKUP)
+    return Reason(Waiting.BUS_HELD, "bus", blind_facts(since, cause))
 
 
 def _open(

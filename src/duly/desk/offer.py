@@ -137,6 +137,14 @@ def on_workflow(verb: str, workflow: str) -> Offer:
     return Offer(verb, {"workflow": workflow}, verb)
 
 
+def of_workflow(workflow: str, *, is_paused: bool, has_producer: bool) -> tuple[Offer, ...]:
+    """Offer what is done to a whole workflow: one that is paused begins nothing (F7)."""
+    if is_paused:
+        return (on_workflow("resume", workflow),)
+    verbs = ("run_now", "pause") if has_producer else ("pause",)
+    return tuple(on_workflow(each, workflow) for each in verbs)
+
+
 def deploy() -> Offer:
     """Offer to bring another version."""
     return Offer("deploy", {}, "deploy", ("source",))
@@ -178,8 +186,20 @@ def verify() -> Offer:
 
 
 def adopt(workflow: str, active: str, version: str) -> tuple[Offer, ...]:
-    """Offer to look at a proposed version, and to put it to use."""
+    """Offer to look at a proposed version, to put it to use, and to turn it down."""
     return (
         Offer("diff", {"workflow": workflow, "a": active, "b": version}, "diff"),
         Offer("rollback", {"workflow": workflow, "version": version}, "adopt"),
+        Offer("decline", {"workflow": workflow, "version": version}, "decline"),
     )
+
+
+def decide_on(workflow: str, proposal: str, *, is_seen_first: bool) -> tuple[Offer, ...]:
+    """Offer to look at a proposed source, to put it to use, and to drop it (M6).
+
+    What a model wrote is put to use where a person has seen in words what it does (M9).
+    """
+    given = {"proposal": proposal}
+    put = () if is_seen_first else (Offer("adopt", given, "adopt"),)
+    drop = Offer("decline", {"workflow": workflow, "version": proposal}, "decline")
+    return (Offer("proposal", given, "see"), *put, drop)

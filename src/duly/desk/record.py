@@ -16,6 +16,7 @@ from duly.fact import Offer, Reason
 from duly.rules.access import Step
 from duly.rules.account import OutputStatus
 from duly.rules.allowance import End
+from duly.rules.asking import Answering
 from duly.rules.catalog import Risk
 from duly.rules.count import Activity, Count
 from duly.rules.event import EventStatus
@@ -35,6 +36,7 @@ class Deployed:
     """A version that is active now; `missing` lists the capabilities not granted yet (A2).
 
     It is not `new` if this text was active already and the caller did not ask for it again.
+    `changes` says of each tool with which it may change something how the tool can be asked (K1).
     """
 
     workflow: str
@@ -42,6 +44,7 @@ class Deployed:
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
     new: bool = True
+    changes: tuple[Answering, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Workflow:
     `next_check_at` is the next planned time of a producer, `wakes_at` the earliest wake-up that
     its script asked for. `activity` is what was processed in the last 24 hours and what came of
     it, `pending` what waits; `stale` has waited too long, `orphaned` was left behind by a newer
-    version. Counts end at a thousand.
+    version. Counts end at a thousand. `ingress` are the topics that can be published into from
+    outside, `offers` what can be done to the whole workflow now.
     """
 
     name: str
@@ -68,13 +72,16 @@ class Workflow:
     paused: bool
     findings: tuple[Finding, ...]
     created_at: datetime
+    ingress: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event; `caused_by` names its inputs by topic and message id, and is empty for an input.
 
-    `dropped` counts the other contents that were published for it too late (T5).
+    `dropped` counts the other contents that were published for it too late (T5). `is_output` says
+    that no consumer takes it: it waits for nothing, and is kept (W9).
     """
 
     topic: str
@@ -88,6 +95,7 @@ class Event:
     caused_by: tuple[tuple[str, str], ...]
     created_at: datetime
     dropped: int = 0
+    is_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +215,8 @@ class Allowance:
 class Version:
     """A version of a workflow; `parent` is the one it was repaired from or rolled back to (W8).
 
-    One that was only proposed was never active, and has no `activated_at`.
+    One that was only proposed was never active, and has no `activated_at`; `declined_by` turned it
+    down.
     """
 
     workflow: str
@@ -220,6 +229,7 @@ class Version:
     active: bool
     activated_at: datetime | None
     created_at: datetime
+    declined_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +248,7 @@ class Approval:
     for a connection or a grant (`waits`, `waits_on`) is not approved but reconnected or granted.
     `form` is the call as its tool wants a person to see it: names and full texts, in order.
     `editable` are the arguments a person may amend, `proposed` the script's own where one did (A3).
+    `answering` is how the outside can be asked about it, if its answer is lost (K1).
     """
 
     mutation: str
@@ -255,6 +266,7 @@ class Approval:
     editable: tuple[str, ...] = ()
     amended_by: str | None = None
     proposed: Json = None
+    answering: Answering | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +448,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An event whose message id or title has the text that was looked for (U6)."""
+    """An event whose message id or title has the text that was looked for (U6).
+
+    `is_output` says that no consumer takes it: it waits for nothing, and is kept (W9).
+    """
 
     workflow: str
     topic: str
@@ -445,6 +460,7 @@ class Hit:
     status: EventStatus
     seq: int
     created_at: datetime
+    is_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

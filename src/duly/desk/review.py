@@ -11,6 +11,7 @@ from difflib import unified_diff
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
+from duly.desk.connection import Proofs
 from duly.desk.deploy import GivenSource
 from duly.desk.identity import find_place
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
@@ -53,7 +54,9 @@ class Reviews(HasDesk):
             if before is not None:
                 find_version(tx, found, before)
             rows = people.list_versions(tx, found.id, limit=limit, before=before)
-            return tuple(_version(row, found) for row in rows)
+            numbers = (row.version for row in rows if row.activated_at is None)
+            declined = people.find_target_actions(tx, found.id, numbers, "decline")
+            return tuple(_version(row, found, declined.get(row.version)) for row in rows)
 
         return await self._desk().ask(look)
 
@@ -146,7 +149,8 @@ class Reviews(HasDesk):
             place = find_place(tx, before, IdKind.MUTATION)
             rows = people.list_proposals(tx, workflow_id, limit=limit, before=place)
             survey = Survey(tx, people.list_by_ids(tx, (row.workflow_id for row in rows)))
-            return tuple(_approval(survey, row, parts) for row in rows)
+            proofs = Proofs.read(tx, parts)
+            return tuple(_approval(survey, row, proofs) for row in rows)
 
         return await self._desk().ask(look)
 
@@ -172,7 +176,7 @@ class Reviews(HasDesk):
         return await self._desk().ask(look)
 
 
-def _version(row: VersionRow, workflow: WorkflowRow) -> Version:
+def _version(row: VersionRow, workflow: WorkflowRow, declined: ActionRow | None) -> Version:
     return Version(
         workflow=workflow.name,
         version=row.version,
@@ -184,10 +188,12 @@ def _version(row: VersionRow, workflow: WorkflowRow) -> Version:
         active=row.version == workflow.active_version,
         activated_at=None if row.activated_at is None else moment(row.activated_at),
         created_at=moment(row.created_at),
+        declined_by=None if declined is None else declined.by,
     )
 
 
-def _approval(survey: Survey, row: MutationRow, parts: Parts) -> Approval:
+def _approval(survey: Survey, row: MutationRow, proofs: Proofs) -> Approval:
+    parts = proofs.parts
     run = survey.run(row.workflow_id)
     assert run is not None and run.state.waits is not None, run
     secrets = parts.outside.secrets()
@@ -211,6 +217,7 @@ def _approval(survey: Survey, row: MutationRow, parts: Parts) -> Approval:
         editable=() if tool is None else tuple(p.name for p in tool.parameters if p.editable),
         amended_by=row.amended_by,
         proposed=None if proposed is None else redact(decode(proposed), secrets),
+        answering=None if tool is None else proofs.answering(tool),
     )
 
 

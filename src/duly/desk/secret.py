@@ -22,17 +22,19 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from duly.connectors.oauth import KeptSecret
 from duly.connectors.registry import Registry
 from duly.env import Env
 from duly.errors import AuthNeeded, ConfigError, Invalid, short
 from duly.fact import Offer
+from duly.rules.asking import SecretTimes
 from duly.rules.seal import name_key
 from duly.rules.value import canonical, is_text, nearest
 from duly.store import Store
@@ -42,6 +44,7 @@ VARIABLE: Final = "DULY_KEY"
 OLD_VARIABLE: Final = "DULY_KEY_OLD"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
+NOTE: Final = "/note"  # no secret can have this name
 SEAL: Final = "aes-gcm"  # how a seal was made, in case another way is found one day
 # A shorter one would be taken out of half of all words.
 SECRET_CHARS_MIN: Final = 4
@@ -75,6 +78,8 @@ class Vault:
         self._open: dict[tuple[str, str], str] = {}
         self._closed: dict[tuple[str, str], AuthNeeded] = {}
         self._seals: dict[tuple[str, str], str] = {}  # as they were read, sealed
+        self._times: dict[tuple[str, str], int] = {}  # when each that is handed out was set
+        self._store: Store | None = None
         self._changes = 0  # how often a secret was kept or forgotten here
 
     async def read_keys(self) -> None:
@@ -88,10 +93,12 @@ class Vault:
         """Open every secret of the store and give the connectors theirs."""
         for row in await store.list_secrets():
             self._take(row)
-        self._outside.bind(self._hand_out)
+        self._store = store
+        self._outside.bind(self._hand_out, self, self.times_of)
 
     def _take(self, row: SecretRow) -> None:
         self._seals[row.connector, row.name] = row.sealed
+        self._times[row.connector, row.name] = row.set_at
         problem = self._unseal(row, self._key)
         if problem is not None:
             self._open.pop((row.connector, row.name), None)
@@ -147,10 +154,12 @@ class Vault:
         sealed = AESGCM(key).encrypt(nonce, value.encode(), _place(connector, name))
         return f"{SEAL}:{name_key(key)}:{base64.b64encode(nonce + sealed).decode()}"
 
-    def keep(self, connector: str, name: str, value: str) -> None:
+    def keep(self, connector: str, name: str, value: str, set_at: int | None = None) -> None:
         """Hand a secret out from now on; the store has it."""
         self._outside.remember(value)
         self._changes += 1
+        if set_at is not None:
+            self._times[connector, name] = set_at
         self._open[connector, name] = value
         self._closed.pop((connector, name), None)
 
@@ -159,10 +168,19 @@ class Vault:
         self._changes += 1
         self._open.pop((connector, name), None)
         self._closed.pop((connector, name), None)
+        self._times.pop((connector, name), None)
+
+    def times_of(self, connector: str) -> SecretTimes:
+        """Return when each secret of a connector was set, of those that are handed out now."""
+        found = sorted(self._times.items())
+        return tuple((owner, name, at) for (owner, name), at in found if owner == connector)
 
     def find(self, connector: str, name: str) -> str | None:
         """Return a secret for the host itself; None if it is not kept, or does not open."""
-        return self._open.get((connector, name))
+        found = self._open.get((connector, name))
+        if found:
+            self._outside.remember(found)
+        return found
 
     def problem(self, connector: str, name: str) -> str | None:
         """Say why a secret of the store cannot be read, if it cannot."""
@@ -194,6 +212,56 @@ class Vault:
             return _closed(row, "secret_damaged")
         self.keep(row.connector, row.name, opened.decode())
         return None
+
+    async def seal_note(self, connector: str, text: str) -> str:
+        """Seal what a caller keeps for the host for a while; it is no secret of the store."""
+        return self._seal(await self.find_key(), connector, NOTE, text)
+
+    async def open_note(self, connector: str, sealed: str) -> str | None:
+        """Open what was sealed so, for this connector; None if it was not."""
+        key = await self.find_key()
+        text = sealed.removeprefix(f"{SEAL}:{name_key(key)}:")
+        try:
+            kept = base64.b64decode(text, validate=True)
+            nonce, rest = kept[:NONCE_BYTES], kept[NONCE_BYTES:]
+            return AESGCM(key).decrypt(nonce, rest, _place(connector, NOTE)).decode()
+        except (InvalidTag, ValueError, binascii.Error):
+            return None
+
+    # -- Tokens that connectors refresh (K9) ------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """Return the clock of the host."""
+        return self._env.now_ms()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many seconds of the host's clock."""
+        await self._env.sleep(seconds)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
+        """Start a task of the host."""
+        return self._env.spawn(work, name)
+
+    async def read_kept(self, connector: str, name: str) -> KeptSecret:
+        """Read a secret as it lies in the store now; another host may have written it (H12)."""
+        assert self._store is not None, name
+        while True:
+            before = self._changes
+            row = await self._store.get_secret(connector, name)
+            if self._changes == before:  # else it may be older than what was set here meanwhile
+                break
+        self._take(row)
+        return KeptSecret(self._hand_out(connector, name), row.sealed)
+
+    async def swap(self, connector: str, name: str, before: KeptSecret, value: str) -> bool:
+        """Replace a secret if it still lies under that seal; what depends on it stays proven."""
+        assert self._store is not None, name
+        sealed = await self.seal(connector, name, value)
+        is_done = await self._store.swap_secret(connector, name, before.sealed, sealed)
+        if is_done:
+            self.keep(connector, name, value)
+            self._seals[connector, name] = sealed
+        return is_done
 
     # -- The key --------------------------------------------------------------------------------
 

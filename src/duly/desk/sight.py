@@ -112,6 +112,7 @@ class Sight:
             paused_by=paused_by,
             paused_since_ms=workflow.paused_since,
             copied_at_ms=workflow.blind_since,
+            machine=workflow.missing_machine,
         )
         if run is None:
             return wish

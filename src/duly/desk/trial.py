@@ -10,14 +10,15 @@ Law 3: what is shown has no secrets in it (A5).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypeAlias
 
 from duly.desk import deploy
-from duly.desk.base import USER, Desk, HasDesk
+from duly.desk.base import USER, Desk
 from duly.desk.deploy import GivenSource
 from duly.desk.record import Preview, Trial, TriedChange, TriedEvent, TriedProblem, TriedRun
+from duly.desk.simulation import Simulations
 from duly.engine import rehearsal
 from duly.engine.calls import Wanted
 from duly.engine.draft import Draft
@@ -37,21 +38,22 @@ from duly.rules.schedule import pause_after_commit
 from duly.rules.source import EXAMPLE
 from duly.rules.turn import HandlerOutlook, choose
 from duly.rules.value import Json, as_mapping, decode, encode
-from duly.rules.verb import Crosses, Scope, question
+from duly.rules.verb import Crosses, Scope, check_right, question
 from duly.rules.word import Failure, Kind
 from duly.sandbox.base import Loaded
 from duly.script.finding import Finding
 from duly.store.people import GrantRow
-from duly.store.record import HandlerRow, WorkflowRow
+from duly.store.record import HandlerRow
 
 CONSUMER_RUNS_MAX: Final = 100
 
+Look: TypeAlias = Callable[[Tool, Mapping[str, Json]], Coroutine[Any, Any, Json]]
 # What a mutation would answer, by the name of its tool: the result, or what makes it of the
 # arguments.
 Results: TypeAlias = Mapping[str, "Json | Callable[[dict[str, Json]], Json]"]
 
 
-class Trials(HasDesk):
+class Trials(Simulations):
     """The questions of an author who has a version and has not deployed it yet."""
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE, "grant": True})
@@ -62,19 +64,23 @@ class Trials(HasDesk):
         events: Sequence[Mapping[str, Any]] = (),
         results: Annotated[Results | None, Crosses(dict[str, Any] | None)] = None,
         grant: bool = False,
+        right: Scope = Scope.ADMIN,
     ) -> Trial:
         """Run a source once with real reads; its mutations are shown, not made.
 
         `events` are given to its topics besides what its producers publish, each as
         `{topic, title, message_id, payload}`. `results` says what a tool would answer, so that
-        what follows its call is tried too. `grant` allows the reads it uses, for this trial.
+        what follows its call is tried too. `grant` allows the reads it uses, for this trial, and
+        needs the scope decide.
         """
+        # Rules: A1, G4, M1.
+        if grant:
+            check_right("try_", right, Scope.DECIDE)
         desk = self._desk()
         draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
         given = _read_events(draft, events, desk)
         answers = _read_results(results or {}, desk.parts.outside.catalog)
-        current = await desk.parts.store.find_workflow(draft.declaration.name)
-        play = await _set_up(desk, draft, current, answers, grant=grant)
+        play = await set_up(desk, draft, answers, grant=grant)
         for publication in given:
             play.stage.store.publish(publication, desk.now_ms)
         await play.run()
@@ -136,11 +142,17 @@ def _loaded(draft: Draft) -> Loaded:
 # -- Trying -------------------------------------------------------------------------------------
 
 
-async def _set_up(
-    desk: Desk, draft: Draft, current: WorkflowRow | None, results: Results, *, grant: bool
-) -> _Play:
+async def set_up(
+    desk: Desk,
+    draft: Draft,
+    results: Results,
+    *,
+    grant: bool,
+    look: Look | None = None,
+) -> TrialPlay:
     """Lay the bench: the grants and the states of the deployed workflow, if there is one."""
     parts = desk.parts
+    current = await parts.store.find_workflow(draft.declaration.name)
     grants: tuple[GrantRow, ...] = ()
     handlers: tuple[HandlerRow, ...] = ()
     if current is not None:
@@ -155,11 +167,11 @@ async def _set_up(
         grants=grants + tuple(GrantRow(each, None, "{}", USER, desk.now_ms) for each in lent),
         count=parts.store.count_sent,
     )
-    glass = ReadOnlyOutside(parts.outside.catalog, parts.outside.read)
-    return _Play(
+    glass = ReadOnlyOutside(parts.outside.catalog, look or parts.outside.read)
+    return TrialPlay(
         desk=desk,
         loaded=_loaded(draft),
-        stage=Rehearsal(parts.env, bench, parts.sandbox, glass, parts.policy),
+        stage=Rehearsal(parts.env, bench, parts.sandbox, glass, parts.policy, models=parts.models),
         workflow_id=current.id if current else parts.env.new_id("workflow"),
         results=results,
         allowed=allowed,
@@ -179,7 +191,7 @@ def _harmless(catalog: Catalog, allowed: frozenset[str]) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Play:
+class TrialPlay:
     """A trial while it goes on."""
 
     desk: Desk
@@ -204,9 +216,26 @@ class _Play:
 
     async def run(self) -> None:
         """Run every producer once, then consumers until nothing is due (S3, S5)."""
+        await self._pass()
+        if not self.is_cut:
+            await self._look_at_nothing()
+
+    async def run_again(self) -> int:
+        """Do one more pass over the same data; return how many changes it would make.
+
+        What was taken before stays taken; a message id that is another each time is taken anew.
+        """
+        before = len(self.changes)
+        self.not_before.clear()
+        await self._pass()
+        return len(self.changes) - before
+
+    async def _pass(self) -> None:
         for producer in self.loaded.declaration.producers:
             if self.is_over:
                 return
+            if producer.name in self.broken:
+                continue
             live = self._take_up(producer.name, Kind.PRODUCER)
             self._take_in(live, await rehearsal.produce(self.stage, live))
         tried = 0
@@ -222,7 +251,6 @@ class _Play:
             self._commit(name, attempt, seen)
             if not attempt.inputs:
                 self.idle.add(name)
-        await self._look_at_nothing()
 
     async def _look_at_nothing(self) -> None:
         """Run each consumer once more with nothing to take: that happens as well (C7)."""

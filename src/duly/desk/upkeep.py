@@ -21,6 +21,7 @@ from duly.desk.record import Backup, Secret
 from duly.engine import upkeep
 from duly.env import Env
 from duly.errors import Invalid, NotFound, RequestRefused, see
+from duly.rules.blind import BlindCause
 from duly.rules.retention import Tidied
 from duly.rules.schedule import moment
 from duly.rules.value import nearest
@@ -29,8 +30,8 @@ from duly.store import Store, backup, people
 from duly.store.base import Durability
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
-from duly.store.upkeep import is_log_lost
-from duly.words.seal import say_restored
+from duly.store.upkeep import list_blind
+from duly.words.seal import say_blind
 
 DULY: Final = "duly"  # who acts where the host itself does
 
@@ -136,14 +137,20 @@ class Keeping(HasDesk):
         await desk.complete(act)
 
 
-async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> None:
-    """Pause every workflow of a store that was restored from a backup, and say so (H5, H10)."""
-    action = Action(env.new_id("action"), DULY, "pause", "restored from a backup")
-    since = await store.note_restore(action=action, now=env.now_ms(), is_lost=is_lost)
+async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> bool:
+    """Pause every workflow of a store that was restored from a backup, and say so (H5, H10).
+
+    With `is_lost` the host knows that the server lost something. Return whether it is so.
+    """
+    why = "writes were lost" if is_lost else "restored from a backup"
+    action = Action(env.new_id("action"), DULY, "pause", why)
+    cause = BlindCause.LOST_WRITES if is_lost else None
+    since = await store.note_restore(action=action, now=env.now_ms(), cause=cause)
     if since is None:
-        return
-    has_no_log = await store.backend.transact(partial(is_log_lost, since=since), Durability.READ)
-    log.warning("%s", say_restored(moment(since), is_log_lost=has_no_log))
+        return False
+    found = await store.backend.transact(list_blind, Durability.READ)
+    log.warning("%s", say_blind(moment(since), found.get(since, BlindCause.BACKUP)))
+    return True
 
 
 def _backend(desk: Desk) -> SqliteBackend:

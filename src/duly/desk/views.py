@@ -11,16 +11,23 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from duly.desk.account import Accounts, Book
-from duly.desk.attention import Attentions
 from duly.desk.base import find, find_history, find_topic
 from duly.desk.certificate import Certificates
+from duly.desk.connection import Connections
 from duly.desk.deploy import read_findings
-from duly.desk.explanation import Explanations, read_facts
+from duly.desk.envelope import Envelopes
+from duly.desk.explanation import read_facts
 from duly.desk.find import Finds
+from duly.desk.guide import Authors
+from duly.desk.history import Histories
 from duly.desk.identity import Identities, find_id, find_place
 from duly.desk.inquiry import Inquiries
 from duly.desk.member import Members
+from duly.desk.model import ModelViews
+from duly.desk.oauth import OAuthSignIns
+from duly.desk.offer import of_workflow
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names, read_word
+from duly.desk.plan import Plans
 from duly.desk.record import Event, LogLine, Mutation, Run, Workflow
 from duly.desk.review import Reviews
 from duly.desk.sight import Sight, read_args, show_error, show_log
@@ -36,12 +43,26 @@ from duly.rules.verb import question
 from duly.rules.word import Kind, MutationStatus, Outcome, Phase, Status
 from duly.store import people
 from duly.store.base import Transaction
+from duly.store.people import TopicRow
 from duly.store.record import EventRow, HandlerRow, MutationRow, RunRow, WorkflowRow
 from duly.store.survey import Survey
 
 
 class Views(
-    Reviews, Accounts, Attentions, Explanations, Certificates, Finds, Inquiries, Identities, Members
+    Reviews,
+    Accounts,
+    Authors,
+    Histories,
+    Envelopes,
+    Plans,
+    Certificates,
+    Finds,
+    Inquiries,
+    Identities,
+    Members,
+    ModelViews,
+    Connections,
+    OAuthSignIns,
 ):
     """The questions of a host; workflows go by their names."""
 
@@ -98,7 +119,10 @@ class Views(
                 tx, found.id, topic=topic, status=word, limit=limit, after=start
             )
             causes = people.list_page_causes(tx, found.id, (row.seq for row in rows))
-            return tuple(_event(row, causes.get(row.seq, ()), sight) for row in rows)
+            topics = {each.name: each for each in people.list_topics(tx, found.id)}
+            return tuple(
+                _event(row, causes.get(row.seq, ()), sight, topics[row.topic]) for row in rows
+            )
 
         return await self._desk().ask(look)
 
@@ -221,6 +245,12 @@ def _workflow(survey: Survey, row: WorkflowRow, sight: Sight) -> Workflow:
         paused=bool(row.paused),
         findings=read_findings(survey.findings(row.id)),
         created_at=moment(row.created_at),
+        ingress=tuple(
+            each.name
+            for each in survey.topics(row.id).values()
+            if each.ingress and not each.orphaned
+        ),
+        offers=of_workflow(row.name, is_paused=bool(row.paused), has_producer=bool(producers)),
     )
 
 
@@ -237,7 +267,9 @@ def _planned(handler: HandlerRow) -> Planned:
     return schedule.plan(handler.name, schedule.parse(None if text is None else decode(text)))
 
 
-def _event(row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight) -> Event:
+def _event(
+    row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight, topic: TopicRow
+) -> Event:
     return Event(
         topic=row.topic,
         message_id=row.message_id,
@@ -250,6 +282,7 @@ def _event(row: EventRow, causes: tuple[tuple[str, str], ...], sight: Sight) -> 
         caused_by=causes,
         created_at=moment(row.created_at),
         dropped=row.dropped,
+        is_output=not topic.is_work(row.seq),
     )
 
 

@@ -103,12 +103,17 @@ async def amend(
 
 
 async def reject(
-    parts: Parts, mutation_id: str, *, reason: str | None = None, action: Action
+    parts: Parts,
+    mutation_id: str,
+    *,
+    reason: str | None = None,
+    seen: str | None = None,
+    action: Action,
 ) -> None:
     """Decline the proposed call: nothing is sent, and `next` is told that it was skipped."""
     await _proposed(parts, mutation_id)
     now = parts.env.now_ms()
-    await parts.store.reject(mutation_id, reason=reason, action=action, now=now)
+    await parts.store.reject(mutation_id, reason=reason, seen=seen, action=action, now=now)
 
 
 async def _judge(

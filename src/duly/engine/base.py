@@ -11,14 +11,23 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from duly.config import Policy, WorkflowPolicy
+from duly.connectors.base import Call
+from duly.connectors.blob import using_blobs
+from duly.connectors.llm import ModelWay
 from duly.connectors.registry import Registry
+from duly.connectors.watch import Watch
+from duly.engine.blobs import WorkflowBlobs
 from duly.engine.lease import Lease
+from duly.engine.live import Live
 from duly.engine.study import Apart
 from duly.env import Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
+from duly.model_settings import NO_MODELS, ModelSettings
 from duly.rules import chain
+from duly.rules.catalog import Tool
 from duly.rules.ledger import Stamp
 from duly.rules.lifecycle import Counts, Run
+from duly.rules.model import AskModel
 from duly.rules.repair import Repairer
 from duly.rules.seal import OPEN_KEY
 from duly.rules.value import Json
@@ -49,6 +58,8 @@ class Parts:
     lease: Lease | None = None  # of a host of a fleet; the host of a file has its lock (H6)
     # Whether a handler of the bus is connected here and its subscription not written yet (B13).
     has_new_handler: Callable[[], bool] = lambda: False
+    models: AskModel | None = None  # the way to language models (M2)
+    model_settings: Mapping[str, ModelSettings] = field(default_factory=lambda: NO_MODELS)
 
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False
@@ -64,6 +75,21 @@ class Parts:
             has_repairer=self.repairer is not None,
             was_empty=was_empty,
         )
+
+    def blobs_of(self, live: Live) -> WorkflowBlobs:
+        """Return the blobs that the calls of a run reach (K15)."""
+        return WorkflowBlobs(self.store, self.env, self.policy.limits, live)
+
+    def model_of(self, live: Live) -> ModelWay | None:
+        """Return the way to models for the calls of a run; its workflow pays (M2)."""
+        if self.models is None:
+            return None
+        return ModelWay(self.models, live.fence.workflow_id, live.id, live.chain)
+
+    def send(self, live: Live, tool: Tool, call: Call) -> Watch:
+        """Send a mutation of a run, which may use the blobs of its workflow (K15)."""
+        with using_blobs(self.blobs_of(live)):
+            return self.outside.send(tool, call, clock=self.env.monotonic_ms)
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
         """Return what the policy says about one workflow."""

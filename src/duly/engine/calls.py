@@ -10,14 +10,17 @@ Law 3  What a script publishes is kept in memory until its run commits (P3, C11)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from duly.connectors.blob import using_blobs
+from duly.connectors.llm import using_model
 from duly.engine.base import Details, StepFailed, sandbox_failure
+from duly.engine.blobs import check_blobs
 from duly.engine.envelope import count_today, read_envelope
 from duly.engine.live import Live, Reads
 from duly.engine.step_env import StepEnv, think
@@ -66,6 +69,7 @@ class Wanted:
     args: Mapping[str, Json]
     needs_approval: bool
     line: int | None
+    is_after_model: bool = False  # then no allowance stands for the yes of a person (A3, M4)
 
 
 @dataclass(slots=True)
@@ -240,6 +244,7 @@ class Calls:
         workflow_id = self.live.fence.workflow_id
         envelope = await read_envelope(self.parts, workflow_id)
         policies = (self.parts.policy.approvals, policy.approvals)
+        has_asked_model = await self._has_asked_model(tool, policies)
         decision = permit(
             Request(
                 tool,
@@ -251,6 +256,7 @@ class Calls:
                 approvals=policies,
                 mutate_reads=policy.mutate_reads,
                 calls_before=await self._count_first(tool, policies),
+                has_asked_model=has_asked_model,
             )
         )
         if isinstance(decision, Forbidden):
@@ -260,9 +266,10 @@ class Calls:
             raise StepFailed(
                 str(decision.error), Failure.PERMISSION, details, code=decision.error.code
             )
+        await check_blobs(self.parts.blobs_of(self.live), tool, decision.args)
         if tool.kind is ToolKind.MUTATION:
             is_asked = isinstance(decision, NeedsApproval)
-            return Wanted(tool, decision.args, is_asked, call.line)
+            return Wanted(tool, decision.args, is_asked, call.line, is_after_model=has_asked_model)
         return await self._read(tool, decision.args, call)
 
     async def _count_first(self, tool: Tool, policies: tuple[Mapping[str, str], ...]) -> int:
@@ -273,6 +280,12 @@ class Calls:
         major = permission.major_of(self.live.version)
         workflow_id = self.live.fence.workflow_id
         return await self.parts.store.count_first(workflow_id, tool.name, major, most=most)
+
+    async def _has_asked_model(self, tool: Tool, policies: tuple[Mapping[str, str], ...]) -> bool:
+        """Tell whether a policy asks because a model answered this chain of runs (M4)."""
+        if not permission.asks_after_model(tool, *policies):
+            return False
+        return await self.parts.store.has_asked_model(self.live.chain)
 
     def _count_call(self, tool: Tool) -> None:
         self.connector_calls += 1
@@ -286,7 +299,7 @@ class Calls:
         outcome = "ok"
         try:
             async with self.reading:
-                with self.waiting_outside():
+                with self._around():
                     value = await outside.read(tool, args)
         except asyncio.CancelledError:
             raise
@@ -307,6 +320,14 @@ class Calls:
         )
         self.reads.keep(call.id, tool.name, args, text)
         return msgspec.Raw(text)
+
+    @contextmanager
+    def _around(self) -> Iterator[None]:
+        """Let a read reach the blobs and the models of its workflow; its script waits (K15, M2)."""
+        parts, live = self.parts, self.live
+        blobs, model = parts.blobs_of(live), parts.model_of(live)
+        with self.waiting_outside(), using_blobs(blobs), using_model(model):
+            yield
 
     def _failed(
         self,

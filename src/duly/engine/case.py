@@ -75,6 +75,7 @@ async def build_case(parts: Parts, row: RunRow) -> RepairCase:
         granted=tuple(each.capability for each in grants),
         attempt=row.repair_count + 1,
         budget=parts.policy.repair_budget,
+        workflow_id=row.workflow_id,
     )
 
 

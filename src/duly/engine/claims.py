@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from typing import TypedDict
 from weakref import WeakValueDictionary
 
 from duly.engine.lease import Lease
@@ -24,6 +25,13 @@ from duly.store import Store
 from duly.store.base import Fence
 
 log = logging.getLogger("duly.engine")
+
+
+class DueSight(TypedDict, total=False):
+    """For which host the store says what is due, and whether it could claim more."""
+
+    host: str
+    has_room: bool
 
 
 class Claims:
@@ -71,6 +79,14 @@ class Claims:
         share = None if self._lease is None else self._lease.share
         return share is None or workflow_id in self._taken_ms or len(self._taken_ms) < share
 
+    @property
+    def sight(self) -> DueSight:
+        """As whom this host asks what is due; the host of a file sees everything (H6, H7)."""
+        if self._lease is None or self._host_id is None:
+            return {}
+        share = self._lease.share
+        return {"host": self._host_id, "has_room": share is None or len(self._taken_ms) < share}
+
     def holds(self, workflow_id: str) -> bool:
         """Tell whether this host has claimed a workflow and not given it back."""
         return workflow_id in self._taken_ms
@@ -90,7 +106,8 @@ class Claims:
             if share is None or len(self._taken_ms) <= share or host_id is None:
                 return
             async with self._claiming.setdefault(fence.workflow_id, asyncio.Lock()):
-                if self._fences.get(fence.workflow_id) != fence:
+                # A task may have begun to work on it while others were given back.
+                if self._fences.get(fence.workflow_id) != fence or fence.workflow_id in busy:
                     continue
                 del self._fences[fence.workflow_id]  # no send begins under it any more (law 3)
                 if await self._store.release(host_id, fence):
@@ -109,8 +126,9 @@ class Claims:
                 self._lease.lapse(host_id)
                 raise
             # This host has the lock of the file, and its row is not there: it comes anew (H6).
-            log.error("host %s is not in the store any more; it joins again", host_id)
-            self._host_id = None
+            if self._host_id == host_id:  # no other claim has found that out before
+                log.error("host %s is not in the store any more; it joins again", host_id)
+                self._host_id = None
             return await self._store.claim(await self.join(), workflow_id)
         if self._host_id != host_id:  # it has lapsed meanwhile, and may be another host by now
             raise Fenced(code="lapsed", subject=host_id)
@@ -144,6 +162,13 @@ class Claims:
         if not is_fault:
             first = left.start if left.stop == held.epoch else held.epoch
             self._left[workflow_id] = range(first, held.epoch + 1)
+
+    def drop_all(self) -> tuple[str, ...]:
+        """Drop every claim: the store came back without riders of this host (H10); return which."""
+        held = tuple(self._fences)
+        for workflow_id in held:
+            self.drop(workflow_id)
+        return held
 
     def was_dropped(self, workflow_id: str, epoch: int | None) -> bool:
         """Tell whether a claim was this host's own, and given up though the host is well (R7)."""

@@ -21,6 +21,7 @@ from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError, parts
 from duly.rules import declaration as declared
 from duly.rules import schedule
 from duly.rules.declaration import Declaration, Problem
+from duly.rules.preview import WrittenCall
 from duly.rules.source import Source, check_source
 from duly.rules.value import encode
 from duly.rules.word import Kind
@@ -42,6 +43,7 @@ class Draft:
     tools: Mapping[str, tuple[str, ...]]  # by handler and step, "poll.produce"
     capabilities: frozenset[str]
     loaded: Loaded | None = None
+    calls: tuple[WrittenCall, ...] = ()
 
 
 # -- Examining ----------------------------------------------------------------------------------
@@ -78,7 +80,8 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
     capabilities = frozenset(
         catalog.find(tool).capability for used in tools.values() for tool in used
     )
-    return Draft(source, loaded.declaration, findings, tools, capabilities, loaded)
+    declaration = loaded.declaration
+    return Draft(source, declaration, findings, tools, capabilities, loaded, analysis.calls)
 
 
 def refuse(source: Source, findings: tuple[Finding, ...], *, strict: bool) -> None:

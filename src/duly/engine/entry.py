@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 from duly.connectors.base import Call
 from duly.engine.base import Parts
 from duly.engine.calls import Wanted
 from duly.engine.live import Live
+from duly.engine.sends import Sends, Sent
 from duly.errors import Invalid
 from duly.rules import ledger as rules
 from duly.rules import lifecycle
@@ -23,11 +24,15 @@ from duly.rules.catalog import Tool
 from duly.rules.ledger import Terms
 from duly.rules.lifecycle import Run
 from duly.rules.permission import proposal_hash
+from duly.rules.redaction import redact
 from duly.rules.schedule import moment
 from duly.rules.seal import Flaw, find_proposal_flaw, find_row_flaw, judge, observe
 from duly.rules.value import Json, decode, encode
 from duly.store import record
+from duly.store.base import Fence
 from duly.store.record import AllowanceRow, MutationRow
+
+HANDLE_BYTES_MAX: Final = 4 * 1024
 
 log = logging.getLogger("duly.engine")
 
@@ -52,6 +57,8 @@ async def enter(parts: Parts, live: Live, wanted: Wanted, reads_text: str | None
 
 async def find_allowance(parts: Parts, live: Live, wanted: Wanted) -> AllowanceRow | None:
     """Find the oldest allowance that covers a call; one whose seal does not fit covers none."""
+    if wanted.is_after_model:
+        return None  # of what a model had a part in, a person sees each (M4)
     now, tool, version = parts.env.now_ms(), wanted.tool, live.version
     workflow_id = live.fence.workflow_id
     found = await parts.store.find_allowances(workflow_id, tool.name, version, now=now)
@@ -81,6 +88,8 @@ def recorded_call(live: Live, tool: Tool, row: MutationRow) -> Call:
         row.attempt,
         moment(sent_at),
         moment(row.key_sent_at or row.first_sent_at or sent_at),
+        handle=None if row.handle is None else decode(row.handle),
+        basis=row.basis,
     )
 
 
@@ -105,6 +114,22 @@ def keepable(parts: Parts, tool: Tool, result: Json) -> tuple[str, str | None]:
         return encode(result, path, limit_bytes=most, depth=limits.json_depth), None
     except Invalid as error:
         return "null", f"{tool.name} was done, but its result was not kept: {error}"
+
+
+async def keep_handle(parts: Parts, sends: Sends, fence: Fence, sent: Sent, handle: Json) -> None:
+    """Write the handle of a call's first step, before its second is sent (L14)."""
+    text = _handle_text(parts, sent.tool, handle)
+    now, attempt = parts.env.now_ms(), sent.call.attempt
+    await parts.store.keep_handle(fence, sent.mutation_id, attempt, text, now=now)
+    sends.keep(sent.mutation_id, attempt, handle)
+
+
+def _handle_text(parts: Parts, tool: Tool, handle: Json) -> str:
+    """Write down the handle of a call's first step; one with a secret is refused (L14, A5)."""
+    text = encode(handle, f"{tool.name}.handle", limit_bytes=HANDLE_BYTES_MAX)
+    if handle is None or redact(handle, parts.outside.secrets()) != handle:
+        raise Invalid(code="wrong_handle", path=tool.name)
+    return text
 
 
 def spoil(run: Run, row: MutationRow) -> Run:

@@ -15,11 +15,27 @@ from contextlib import suppress
 
 from duly.env import Env
 from duly.errors import Fenced, StoreError
-from duly.rules.lease import DEFAULT_TIMES, LeaseTimes, fair_share, may_evict, may_send
+from duly.rules.kept import DULY
+from duly.rules.lease import (
+    CLOCK_OFF_MAX_MS,
+    DEFAULT_TIMES,
+    LeaseTimes,
+    clock_off_ms,
+    fair_share,
+    may_evict,
+    may_send,
+)
 from duly.store import Store
+from duly.store.base import Fence
 from duly.store.claim import HostRow
+from duly.store.record import Action
 
 log = logging.getLogger("duly.engine")
+
+
+def note_of_promotion(env: Env) -> Action:
+    """Make what is written down where workflows are paused because a standby was promoted (A6)."""
+    return Action(env.new_id("action"), DULY, "pause", "a standby was promoted")
 
 
 class Lease:
@@ -36,6 +52,7 @@ class Lease:
         end: Callable[[], None],
         times: LeaseTimes = DEFAULT_TIMES,
         name: str | None = None,
+        machine: str | None = None,
     ) -> None:
         self.end = end  # ends the process: called when the lease lapses while a send is out
         self.tell: Callable[[str], None] = lambda _: None
@@ -49,7 +66,13 @@ class Lease:
         self._env = env
         self._store = store
         self._name = name
+        self._machine = machine
+        # By workflow: the claim under which it was bound to this machine, and the one under which
+        # it is known whether it must be (H7).
+        self.bound: dict[str, Fence] = {}
+        self.looked_at: dict[str, Fence] = {}
         self.host_id = ""
+        self.clock_off_ms = 0  # how far the server's clock was ahead at the last renewal
         self._until_ms = 0  # by this host's own clock
         self._renewed = asyncio.Event()
         self._over = asyncio.Event()  # the store has said that the lease is over
@@ -65,7 +88,8 @@ class Lease:
         """Come as a new host; return its id."""
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
         lease_ms = self.times.lease_ms
-        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=lease_ms, name=self._name)
+        named = {"name": self._name, "machine": self._machine}
+        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=lease_ms, **named)
         self.host_id = host_id
         self._over.clear()
         self._count(asked_at)
@@ -123,16 +147,26 @@ class Lease:
                 on_look()
 
     async def _renew(self) -> None:
-        asked_at = self._env.monotonic_ms()
+        asked_at, asked_ms = self._env.monotonic_ms(), self._env.now_ms()
         renewed = await self._store.renew(
             self.host_id, lease_ms=self.times.lease_ms, serves=self.serves
         )
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
+        self._compare_clocks(clock_off_ms(renewed.clock_ms, asked_ms, self._env.now_ms()))
         hosts = 1 + sum(each.serves for each in renewed.others)
-        self.share = fair_share(renewed.workflows, hosts)
+        # What only this machine can run is no other host's share (H7).
+        self.share = fair_share(renewed.workflows, hosts) + renewed.bound
         await self._watch(renewed.others)
+
+    def _compare_clocks(self, off_ms: int) -> None:
+        """Say that the clocks differ, once: this machine's decides when schedules are due (S2)."""
+        was_off, self.clock_off_ms = abs(self.clock_off_ms) > CLOCK_OFF_MAX_MS, off_ms
+        if abs(off_ms) > CLOCK_OFF_MAX_MS and not was_off:
+            way = "ahead of" if off_ms > 0 else "behind"
+            told = "the server's clock is %d s %s this machine's; set both by a time server"
+            log.warning(told, abs(off_ms) // 1000, way)
 
     async def _watch(self, others: tuple[HostRow, ...]) -> None:
         """Evict the hosts that have not renewed for a whole lease, as this host saw it."""
@@ -146,9 +180,12 @@ class Lease:
         self._seen = seen
         for each in others:
             unrenewed_ms = now - seen[each.id][1]
-            is_gone = may_evict(unrenewed_ms, is_over=each.is_over, times=self.times)
-            if is_gone and await self._store.evict(each.id, each.lease_until):
-                log.warning("host %s is gone; what it held is free", each.id)
+            if not may_evict(unrenewed_ms, is_over=each.is_over, times=self.times):
+                continue
+            action = note_of_promotion(self._env)
+            now_ms = self._env.now_ms()
+            if await self._store.evict(each.id, each.lease_until, action=action, now=now_ms):
+                log.warning("host %s is gone: its lease was over, and it is evicted", each.id)
 
     def _count(self, asked_at: int) -> None:
         self._until_ms = asked_at + self.times.lease_ms

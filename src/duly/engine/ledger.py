@@ -22,13 +22,14 @@ from typing import TypeAlias
 
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.connectors.watch import Reply, Watch
-from duly.engine import entry
+from duly.engine import entry, proof
 from duly.engine.announcements import Announcements
 from duly.engine.base import Details, Parts, StepFailed, stamp
 from duly.engine.calls import Wanted, say
 from duly.engine.claims import Claims
 from duly.engine.envelope import find_missing
 from duly.engine.live import Live
+from duly.engine.local import bind
 from duly.engine.sends import Heard as Heard
 from duly.engine.sends import Sending, Sends
 from duly.engine.sends import Sent as Sent
@@ -70,7 +71,7 @@ class Ledger:
 
     async def make(self, live: Live, wanted: Wanted, reads_text: str | None) -> None:
         """Write a mutation down and send it, or lay it before a person first (L2, A3)."""
-        call = await self._enter(live, wanted, reads_text)
+        call = await entry.enter(self._parts, live, wanted, reads_text)
         env, store = self._parts.env, self._parts.store
         if wanted.needs_approval:
             allowance = await entry.find_allowance(self._parts, live, wanted)
@@ -102,24 +103,25 @@ class Ledger:
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
         sent_at = env.now_ms()
-        key = await verb(live.fence, live.id, live.stored, new, call, now=sent_at, boot=env.boot())
+        basis = self._parts.outside.basis_now(call.tool)
+        sending = partial(verb, live.fence, live.id, live.stored, new, call, now=sent_at)
+        key = await sending(boot=env.boot(), basis=basis)
         if key is None:
             live.is_out = False
             return False
         live.move(new)
-        sent = self._first(live, wanted, call, sent_at, key)
+        sent = self._first(live, wanted, call, sent_at, key, basis)
         await self._take_in(live, sent, await self._send(live, sent))
         return True
 
-    def _first(self, live: Live, wanted: Wanted, call: record.Call, sent_at: int, key: Key) -> Sent:
+    def _first(
+        self, live: Live, wanted: Wanted, call: record.Call, at: int, key: Key, basis: str | None
+    ) -> Sent:
         """Spell the first send of a call, as its row has it."""
-        name, times = wanted.tool.name, (moment(sent_at), moment(key.first_at))
-        asked = Call(name, wanted.args, key.text, live.workflow, 1, *times)
+        name, times = wanted.tool.name, (moment(at), moment(key.first_at))
+        asked = Call(name, wanted.args, key.text, live.workflow, 1, *times, basis=basis)
         assert call.terms is not None, call
         return Sent(call.id, wanted.tool, asked, call.terms, line=wanted.line)
-
-    async def _enter(self, live: Live, wanted: Wanted, reads_text: str | None) -> record.Call:
-        return await entry.enter(self._parts, live, wanted, reads_text)
 
     def recorded_call(self, live: Live, tool: Tool, row: MutationRow) -> Call:
         """Spell the call a row records, exactly as it was or will be sent."""
@@ -149,9 +151,9 @@ class Ledger:
         )
         if lacking is None and row.is_unsent:
             live.is_out = True  # a stop waits from here on: the row says that it was sent (R7)
-            row = await self._parts.store.send_approved(
-                live.fence, live.id, live.stored, now=env.now_ms(), boot=env.boot()
-            )
+            basis = self._parts.outside.basis_now(tool.name)
+            write = partial(self._parts.store.send_approved, live.fence, live.id, live.stored)
+            row = await write(now=env.now_ms(), boot=env.boot(), basis=basis)
             # What is sent is what this transaction read, not what was read before it (L11).
             if await self.refuse_changed(live, row):
                 return
@@ -205,12 +207,14 @@ class Ledger:
     async def _send(self, live: Live, sent: Sent) -> Heard:
         """Let the connector make the change, within the tool's time (L4)."""
         env, tool = self._parts.env, sent.tool
+        await bind(self._parts, live.fence, tool)
         await self._claims.until_sendable(live.fence)
         begun_at = env.monotonic_ms()
         # Counted from now: the barrier that wrote the row may have taken its time (L7).
         send_by = moment(env.now_ms() + round(tool.timeout_s * 1000))
-        call = replace(sent.call, send_by=send_by)
-        watch = self._parts.outside.send(tool, call, clock=env.monotonic_ms)
+        keeper = partial(entry.keep_handle, self._parts, self.sends, live.fence, sent)
+        call = replace(sent.call, send_by=send_by, keeper=keeper)
+        watch = self._parts.send(live, tool, call)
         sending = Sending(watch, tool, call.attempt, begun_at)
         self.sends.add(sent.mutation_id, sending)
         watch.on_end(partial(self._note_end, sent.mutation_id, sending))
@@ -305,7 +309,7 @@ class Ledger:
             is_believable = (
                 self.sends.absence_wait_ms(live.fence, sent.mutation_id, sent.terms) == 0
             )
-            verdict = await self.ask(tool, call)
+            verdict = await self.ask(tool, self.sends.with_handle(sent.mutation_id, call))
             await self.hear_verdict(live, sent, verdict, message, is_believable=is_believable)
         else:
             stop = self._successor.keep(live, new, message)
@@ -480,7 +484,7 @@ class Ledger:
             # The reason is a connector's own text. Stored uncleaned it could fail, and the
             # question would be asked for ever (L5, A5).
             return type(verdict)(self._successor.clean(verdict.reason))
-        return verdict
+        return await proof.believe(self._parts.store, self._parts.outside, tool, call, verdict)
 
     def miss_wait_ms(self, outage: Outage | None) -> int:
         """Return how long to wait after a question that could not be asked (L5)."""

@@ -163,6 +163,7 @@ class Live:
     pinned: Pinned | None = None  # what prepare gave, from the moment it is stored (C6)
     result_text: str | None = None  # what the outside answered to its mutation
     is_out: bool = False  # its call is out, or the answer is being written: it must not be dropped
+    blobs: int = 0  # how many it was given here (K15)
     is_heard: bool = False  # it announced something that the bus is to deliver (B10)
     recording: asyncio.Future[None] | None = None  # `applied`, on its way into the store (L9)
     _read: tuple[Pinned, dict[str, Json]] | None = None  # the prepare result, read once

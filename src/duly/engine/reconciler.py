@@ -32,6 +32,7 @@ from duly.rules.outage import Outage
 from duly.rules.schedule import reconcile_delay_ms
 from duly.rules.word import Verdict
 from duly.store.record import MutationRow
+from duly.words.asking import say_other_account
 from duly.words.warning import say_still_out
 
 log = logging.getLogger("duly.engine")
@@ -71,7 +72,7 @@ class Reconciler:
         is_overdue = self._ledger.sends.is_overdue(row.id, terms)
         firsts = await self._parts.store.list_first_sends(row.key)
         # Beside a send that hangs nothing is sent again: it would hang as well.
-        is_repeatable = self._may_resend(terms, firsts, row.resends) and not is_overdue
+        is_repeatable = self._may_resend(row, terms, firsts, row.resends) and not is_overdue
         way = recourse(
             is_repeatable=is_repeatable, can_be_asked=tool.reconciles, is_paused=is_paused
         )
@@ -84,6 +85,8 @@ class Reconciler:
             await self._wait(live, row, wait_ms, row.error, outage=row.outage)
         elif is_overdue:
             await self._give_up(live, row, say_still_out(row.tool, terms))
+        elif terms.key_lifetime_ms is not None and not self._is_same_account(row):
+            await self._give_up(live, row, say_other_account(row.tool))
         else:
             await self._give_up(live, row, f"{row.tool} cannot be asked what happened")
 
@@ -94,10 +97,18 @@ class Reconciler:
         if tool.reconciles:
             return True
         firsts = await self._parts.store.list_first_sends(row.key)
-        return self._may_resend(rules.terms_of(row.terms, tool), firsts, resends=0)
+        return self._may_resend(row, rules.terms_of(row.terms, tool), firsts, resends=0)
 
-    def _may_resend(self, terms: Terms, firsts: tuple[Stamp, ...], resends: int) -> bool:
+    def _may_resend(
+        self, row: MutationRow, terms: Terms, firsts: tuple[Stamp, ...], resends: int
+    ) -> bool:
+        """Tell whether a row may be sent again; another account would do it twice (L7)."""
+        if not self._is_same_account(row):
+            return False
         return rules.may_resend(terms, firsts, stamp(self._parts.env), resends=resends)
+
+    def _is_same_account(self, row: MutationRow) -> bool:
+        return row.basis == self._parts.outside.basis_now(row.tool)
 
     async def _resend(
         self, live: Live, row: MutationRow, tool: Tool, firsts: tuple[Stamp, ...]

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from duly.config import Policy, WorkflowPolicy
+from duly.connectors.llm import ModelWay
 from duly.engine.base import PLAIN_POLICY, StepFailed
+from duly.engine.blobs import RehearsedBlobs
 from duly.engine.calls import Wanted
 from duly.engine.live import Live, Notes
 from duly.engine.run import Told, ask_mutate, ask_next, ask_prepare, ask_producer, pin
@@ -33,6 +35,7 @@ from duly.rules.event import (
     on_republish,
 )
 from duly.rules.lifecycle import START, Counts
+from duly.rules.model import AskModel, ModelAnswer, ModelQuestion
 from duly.rules.prepared import Judgement, Prepared, judge_reservation
 from duly.rules.value import Json, decode, digest
 from duly.rules.word import Failure, Kind, MutationStatus, Outcome
@@ -64,6 +67,7 @@ class MemoryTopics:
     events: dict[tuple[str, str], EventRow] = field(default_factory=dict)
     counter: int = 0
     changed: dict[str, int] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)  # the runs that a model answered
 
     # -- What steps ask -------------------------------------------------------------------------
 
@@ -109,6 +113,10 @@ class MemoryTopics:
     async def count_first(self, workflow_id: str, tool: str, major: str, *, most: int) -> int:
         """Count what would have been sent: what is tried begins a major version (A3)."""
         return self.wanted[tool]
+
+    async def has_asked_model(self, chain: str) -> bool:
+        """Tell whether a model answered a rehearsed run (M4)."""
+        return chain in self.answered
 
     # -- What becomes of it ---------------------------------------------------------------------
 
@@ -199,6 +207,21 @@ class ReadOnlyOutside:
 
 
 @dataclass(frozen=True, slots=True)
+class NotedModels:
+    """The real models; which rehearsed run they answered is noted."""
+
+    models: AskModel
+    answered: set[str]
+    chain: str
+
+    async def ask(self, question: ModelQuestion) -> ModelAnswer:
+        """Ask, and note it."""
+        answer = await self.models.ask(question)
+        self.answered.add(self.chain)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
 class Rehearsal:
     """All that steps reach while nothing comes of them."""
 
@@ -207,6 +230,18 @@ class Rehearsal:
     sandbox: Sandbox
     outside: StepOutside
     policy: Policy
+    blobs: RehearsedBlobs = field(default_factory=RehearsedBlobs)
+    models: AskModel | None = None
+
+    def blobs_of(self, live: Live) -> RehearsedBlobs:
+        """Return the blobs of the rehearsal; nothing of them is written."""
+        return self.blobs
+
+    def model_of(self, live: Live) -> ModelWay | None:
+        """Return the way to models; the host pays, and every try asks anew."""
+        if self.models is None:
+            return None
+        return ModelWay(NotedModels(self.models, self.store.answered, live.chain))
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
         """Return what the policy says about one workflow."""

@@ -19,6 +19,7 @@ from duly.engine import approval
 from duly.engine.base import Parts
 from duly.engine.late import Late
 from duly.engine.lease import Lease
+from duly.engine.local import bind_granted
 from duly.engine.settlement import settle
 from duly.engine.upkeep import UPKEEP, Upkeep
 from duly.engine.worker import Worker
@@ -54,6 +55,7 @@ class Engine(WorkLoop[str]):
         self._sharing: asyncio.Task[None] | None = None  # gives back what is more than a share
         self._is_ending = False  # the lease lapsed while a send was out: the process ends
         self._is_cut = False  # the store knows of more than it named the last time
+        self._has_moved = False  # something was done since then
         self._wake_max_ms = round(parts.policy.wake_max_s * 1000)
 
     # -- For callers ----------------------------------------------------------------------------
@@ -79,6 +81,14 @@ class Engine(WorkLoop[str]):
         else:
             self._ready[workflow_id] = None
             self._bell.set()
+
+    def doubt(self) -> None:
+        """Claim anew what this host holds: riders that it was told of are lost (H10, R7).
+
+        The store may show a run as it was before its last write, with nothing that is due.
+        """
+        for workflow_id in self._worker.claims.drop_all():
+            self.wake(workflow_id)
 
     async def join(self) -> None:
         """Be a host of a fleet, from now until the engine is closed (H2)."""
@@ -118,9 +128,16 @@ class Engine(WorkLoop[str]):
         """Put a person's own arguments into a proposed call; return its new hash (A3)."""
         return await approval.amend(self._parts, mutation_id, seen, args, action=action)
 
-    async def reject(self, mutation_id: str, *, reason: str | None = None, action: Action) -> None:
+    async def reject(
+        self,
+        mutation_id: str,
+        *,
+        reason: str | None = None,
+        seen: str | None = None,
+        action: Action,
+    ) -> None:
         """Decline a proposed call (A4)."""
-        await approval.reject(self._parts, mutation_id, reason=reason, action=action)
+        await approval.reject(self._parts, mutation_id, reason=reason, seen=seen, action=action)
 
     async def close(self) -> None:
         """Wait until no task runs any more, put down what was not begun, and leave (R7, H2).
@@ -167,8 +184,10 @@ class Engine(WorkLoop[str]):
         """Ask the store which workflows have something due, and when to ask again."""
         if self._is_ending:
             raise self._lost_lease()
+        self._has_moved = False
         try:
-            due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms)
+            own = self._worker.claims.sight
+            due = await self._parts.store.due(now, wake_max_ms=self._wake_max_ms, **own)
             tidy_at = await self._upkeep.due_at(now)
         except StoreLost:
             raise  # it never comes back: the caller of `serve` must open another host (H3)
@@ -186,14 +205,15 @@ class Engine(WorkLoop[str]):
                 self._ready.setdefault(workflow_id)
         if tidy_at is not None and tidy_at <= now and UPKEEP not in self._at_work:
             self._ready.setdefault(UPKEEP)  # behind everything else
-        self._plan(earliest((due.next_at, _later(tidy_at, now))))
+        self._plan(earliest((due.next_at, _later(tidy_at, now))), now)
         # The rest comes when these have had their turn; until then the store is not read (S9).
         named = (due.runs, due.reconciles, due.producers, due.consumers)
         self._is_cut = any(len(each) >= DUE_LIMIT_MAX for each in named)
 
     @property
     def _has_more(self) -> bool:
-        return self._is_cut and not self._ready
+        # If nothing was done, a look finds the same again: it comes after the rest, or a wake (H3).
+        return self._is_cut and self._has_moved and not self._ready
 
     def _begin_found(self, is_draining: bool) -> bool:
         """Start a turn for every workflow that waits, as long as there are slots (S1)."""
@@ -211,6 +231,8 @@ class Engine(WorkLoop[str]):
         if workflow_id in self._again:
             self._again.discard(workflow_id)
             self._ready[workflow_id] = None
+        if self._is_cut and not self._has_moved and not self._ready:
+            self._rest()  # nothing could be done in what was named; there is more
         self._bell.set()
 
     def _end_repair(self, workflow_id: str, is_failed: bool) -> None:
@@ -236,6 +258,7 @@ class Engine(WorkLoop[str]):
                 self._again.discard(workflow_id)
                 if not await self._do_next(workflow_id):
                     return
+                self._has_moved = True
                 if self._ready:  # one run each, then the next workflow has its turn
                     self._again.add(workflow_id)
                     return
@@ -261,9 +284,11 @@ class Engine(WorkLoop[str]):
         fence = await self._worker.claims.take(workflow_id)
         if fence is None:
             return False  # another host has it; when that is gone, a look finds it again (H2)
-        taken = await self._worker.take_turn(fence, self._wake_max_ms)
+        await bind_granted(self._parts, fence)
+        now = self._parts.env.now_ms()
+        taken = await self._worker.take_turn(fence, self._wake_max_ms, now)
         if taken.choice.work is Work.NOTHING:
-            self._plan(taken.choice.look_at)
+            self._plan(taken.choice.look_at, now)
             return False
         is_heard = True
         try:
@@ -276,7 +301,8 @@ class Engine(WorkLoop[str]):
     async def _keep_up(self) -> bool:
         if await self._upkeep.take_turn():
             return True
-        self._plan(await self._upkeep.due_at(self._parts.env.now_ms()))
+        now = self._parts.env.now_ms()
+        self._plan(await self._upkeep.due_at(now), now)
         return False
 
     # -- A host of a fleet ----------------------------------------------------------------------

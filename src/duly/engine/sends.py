@@ -8,7 +8,7 @@ Law 2  A row of which nothing is known here was sent by a host that is gone: its
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.connectors.base import Call
 from duly.connectors.watch import Watch
@@ -18,6 +18,7 @@ from duly.rules import ledger as rules
 from duly.rules.catalog import Tool
 from duly.rules.ledger import Terms
 from duly.rules.outage import Outage
+from duly.rules.value import Json
 from duly.rules.word import Answer
 from duly.store.base import Fence
 
@@ -57,6 +58,7 @@ class Sending:
     is_left: bool = False  # no task waits for its answer any more
     is_heard: bool = False  # it answered after that
     is_late: bool = False  # and what it said is being written
+    handle: Json = None  # what its first step made (L14)
 
     @property
     def is_out(self) -> bool:
@@ -83,6 +85,17 @@ class Sends:
     def is_out(self, mutation_id: str) -> bool:
         """Tell whether a send of this row has not returned, or its answer is being written."""
         return any(each.is_out for each in self._of.get(mutation_id, ()))
+
+    def keep(self, mutation_id: str, attempt: int, handle: Json) -> None:
+        """Remember the handle of a send; its row has it already (L14)."""
+        for each in self._of.get(mutation_id, ()):
+            if each.attempt == attempt:
+                each.handle = handle
+
+    def with_handle(self, mutation_id: str, call: Call) -> Call:
+        """Return a call with the handle that its last send here kept, if any did (L14)."""
+        kept = [each.handle for each in self._of.get(mutation_id, ()) if each.handle is not None]
+        return replace(call, handle=kept[-1]) if kept else call
 
     def absence_wait_ms(
         self, fence: Fence, mutation_id: str, terms: Terms, said_ms: int | None = None

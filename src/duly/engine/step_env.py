@@ -10,6 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from duly.config import Policy, WorkflowPolicy
+from duly.connectors.llm import ModelWay
+from duly.engine.blobs import StepBlobs
+from duly.engine.live import Live
 from duly.rules.catalog import Catalog, Tool
 from duly.rules.value import Json, is_light
 from duly.sandbox.base import Sandbox
@@ -70,6 +73,9 @@ class StepStore(Protocol):
     def count_first(self, workflow_id: str, tool: str, major: str, *, most: int) -> Awaitable[int]:
         """Return for how many inputs a major version has sent a tool, up to so many (A3)."""
 
+    def has_asked_model(self, chain: str) -> Awaitable[bool]:
+        """Tell whether a model answered a chain of runs (M4)."""
+
 
 class StepOutside(Protocol):
     """The outside, to be looked at."""
@@ -104,6 +110,12 @@ class StepEnv(Protocol):
     @property
     def policy(self) -> Policy:
         """What the host allows."""
+
+    def blobs_of(self, live: Live) -> StepBlobs:
+        """Return the blobs that the calls of a run reach."""
+
+    def model_of(self, live: Live) -> ModelWay | None:
+        """Return the way to models for the calls of a run, if there is one."""
 
     def policy_of(self, workflow: str) -> WorkflowPolicy:
         """Return what the policy says about one workflow."""

@@ -63,9 +63,9 @@ class Worker:
         self._let_go: dict[str, None] = {}
         self._times_left: dict[str, int] = {}  # by chain
 
-    async def take_turn(self, fence: Fence, wake_max_ms: int) -> TurnTaken:
+    async def take_turn(self, fence: Fence, wake_max_ms: int, now: int) -> TurnTaken:
         """Choose what a workflow does now; a handler that is to start has its run then (S5)."""
-        run_id, now = self._parts.env.new_id("run"), self._parts.env.now_ms()
+        run_id = self._parts.env.new_id("run")
         repairing, chosen = frozenset(self.repairs.runs), Work.NOTHING
 
         def choose_now(outlook: Outlook) -> Choice:
@@ -198,8 +198,9 @@ class Worker:
             live.move(new)
         else:
             live.is_out = True  # a stop waits from here on: the row says that it was sent (R7)
+            basis = self._parts.outside.basis_now((await self._held(live)).tool)
             mutation = await store.send_again(
-                live.fence, live.id, live.stored, new, now=now, boot=env.boot()
+                live.fence, live.id, live.stored, new, now=now, boot=env.boot(), basis=basis
             )
             live.move(new)
             await self._send_held(live, mutation)

@@ -149,3 +149,4 @@ class Waiting(StrEnum):
     BUS_HELD = "bus_held"
     UNDELIVERED = "undelivered"
     UNREADABLE = "unreadable"
+    PROPOSED_SOURCE = "proposed_source"

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
 from duly.errors import Invalid, see
+from duly.rules.asking import Answering, AskedHow, KeyIn, ProofBy, find_asked, find_clash
 from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, nearest
 
 Named = TypeVar("Named")
@@ -84,6 +85,7 @@ class Parameter:
     required: bool = True
     types: frozenset[JsonType] = frozenset()
     is_address: bool = False
+    is_blob: bool = False  # it names bytes that the workflow was given (K15)
     label: str | None = None  # under which name a person sees it (A3)
     editable: bool = False  # a person may change it before they agree
 
@@ -125,6 +127,9 @@ class Tool:
     key_lifetime_s: float | None = None
     reconciles: bool = False
     result: Shape | None = None  # what it answers, if its author says
+    key_in: KeyIn | None = None  # where its key travels; None if its author does not say (K1)
+    asked: AskedHow | None = None  # how it can be asked; derived if its author does not say
+    proof: ProofBy | None = None  # what shows that it can be asked (K10)
 
     def __post_init__(self) -> None:
         _check_dotted(self.name, "tool")
@@ -139,6 +144,29 @@ class Tool:
             raise Invalid(code="half_idempotent", path="key_lifetime_s", subject=self.name)
         if self.kind is not ToolKind.MUTATION and (self.idempotent or self.reconciles):
             raise Invalid(code="settles_read", path="kind", subject=self.name)
+        self._check_asking()
+
+    def _check_asking(self) -> None:
+        """Refuse a contradiction, and derive what its author left out (K1)."""
+        if self.kind is not ToolKind.MUTATION:
+            if (self.key_in, self.asked, self.proof) != (None, None, None):
+                raise Invalid(code="settles_read", path="kind", subject=self.name)
+            return
+        has = {"reconciles": self.reconciles, "idempotent": self.idempotent}
+        clash = find_clash(self.key_in, self.asked, self.proof, **has)
+        if clash is not None:
+            raise Invalid(
+                code="key_contradiction", path="asked", subject=self.name, facts={"clash": clash}
+            )
+        if self.asked is None:
+            object.__setattr__(self, "asked", find_asked(**has, lag_s=self.lag_s))
+
+    @property
+    def answering(self) -> Answering | None:
+        """How it can be asked what became of a call, as declared; None of a read (K1)."""
+        if self.asked is None:
+            return None
+        return Answering(self.name, self.key_in, self.asked, self.lag_s, self.proof)
 
     @property
     def pages(self) -> bool:

@@ -33,10 +33,15 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What was processed lately, and what came of it (U1)."""
+    """What was processed lately, and what came of it (U1).
+
+    `hours` counts what was processed in each of the last 24 hours, the oldest first; it is empty
+    where nothing was.
+    """
 
     inputs: tuple[Count, ...] = ()
     outputs: tuple[Count, ...] = ()
+    hours: tuple[int, ...] = ()
 
 
 # What a tool's operation does, by its first word.

@@ -35,7 +35,10 @@ from duly.rules.schedule import parse as parse_schedule
 from duly.rules.value import DEFAULT_LIMITS, PATH_KEY_CHARS, Json, nearest
 
 FUNCTION: Final = "function"
-NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+# No address has a place for a name like these: a browser and a proxy would read them as a path.
+DOTS: Final = frozenset({".", ".."})
+SLASHES: Final = frozenset({"/", "\\"})
+NAME: Final = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]+")
 PROBLEMS_MAX: Final = 20  # an author corrects these first; looking for near names costs time (W6)
 NAMES_MAX: Final = 1000  # a script can build its declaration in a loop; the host reads it in one go
 
@@ -191,7 +194,8 @@ class _Reader:
     def workflow_name(self, raw: object) -> str:
         name = raw if isinstance(raw, str) else ""
         is_short = len(name) <= self.limits.name_chars
-        if not (name.strip() and is_short and name.isprintable() and "/" not in name):
+        is_plain = name not in DOTS and not set(name) & SLASHES
+        if not (name.strip() and is_short and name.isprintable() and is_plain):
             most = self.limits.name_chars
             self.refuse("W1", "name", "not_workflow_name", most=most)
         return name

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LEASE_MS: Final = 15_000
+CLOCK_OFF_MAX_MS: Final = 5_000  # between a host and the server; more is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ class LeaseTimes:
 DEFAULT_TIMES: Final = LeaseTimes()
 RENEW_MS: Final = DEFAULT_TIMES.renew_ms
 SEND_LEFT_MS: Final = DEFAULT_TIMES.send_left_ms
+
+
+def clock_off_ms(server_ms: int, asked_ms: int, heard_ms: int) -> int:
+    """Return how far the server's clock is ahead; 0 if the answer took as long as that.
+
+    >>> clock_off_ms(9_000, 2_000, 2_100), clock_off_ms(2_500, 2_000, 4_000)
+    (6900, 0)
+    """
+    if asked_ms <= server_ms <= heard_ms:
+        return 0
+    return server_ms - (heard_ms if server_ms > heard_ms else asked_ms)
 
 
 def may_send(left_ms: int, times: LeaseTimes = DEFAULT_TIMES) -> bool:

@@ -24,6 +24,7 @@ from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.value import Json, digest
 
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
+AFTER_MODEL: Final = "after_model"
 
 
 # -- Grants (A1, A2) ----------------------------------------------------------------------------
@@ -206,15 +207,24 @@ class First:
     calls: int
 
 
-def parse_approval(word: object, path: str) -> Approval | First:
+@dataclass(frozen=True, slots=True)
+class AfterModel:
+    """Ask for every call of a run that a language model answered (M4)."""
+
+
+def parse_approval(word: object, path: str) -> Approval | First | AfterModel:
     """Read one word of an approval policy."""
+    if word == AFTER_MODEL:
+        return AfterModel()
     if isinstance(word, str) and (found := FIRST.fullmatch(word)):
         return First(int(found.group(1)))
     try:
         return Approval(word)  # type: ignore[arg-type]  # an object that is no word is refused too
     except ValueError:
         raise Invalid(
-            code="not_one_of", path=path, facts={"given": short(word), "known": [*Approval]}
+            code="not_one_of",
+            path=path,
+            facts={"given": short(word), "known": [*Approval, AFTER_MODEL]},
         ) from None
 
 
@@ -231,7 +241,15 @@ def first_calls(tool: Tool, *policies: Mapping[str, str]) -> int:
     return max(fitting, default=0) if tool.kind is ToolKind.MUTATION else 0
 
 
-def _fitting(tool: Tool, policies: Iterable[Mapping[str, str]]) -> list[Approval | First]:
+def asks_after_model(tool: Tool, *policies: Mapping[str, str]) -> bool:
+    """Tell whether a policy asks where a model answered the run (M4)."""
+    fitting = _fitting(tool, policies) if tool.kind is ToolKind.MUTATION else []
+    return any(isinstance(each, AfterModel) for each in fitting)
+
+
+def _fitting(
+    tool: Tool, policies: Iterable[Mapping[str, str]]
+) -> list[Approval | First | AfterModel]:
     return [
         parse_approval(word, f"approvals.{glob}")
         for policy in policies
@@ -240,13 +258,21 @@ def _fitting(tool: Tool, policies: Iterable[Mapping[str, str]]) -> list[Approval
     ]
 
 
-def is_approval_needed(tool: Tool, *policies: Mapping[str, str], calls_before: int = 0) -> bool:
+def is_approval_needed(
+    tool: Tool,
+    *policies: Mapping[str, str],
+    calls_before: int = 0,
+    has_asked_model: bool = False,
+) -> bool:
     """Tell whether a person must agree first; a read changes nothing and needs no yes (A3).
 
-    `calls_before` are the calls of this tool that its major version has made.
+    `calls_before` are the calls of this tool that its major version has made. `has_asked_model`
+    says that a model answered the run (M4).
     """
     if tool.kind is not ToolKind.MUTATION:
         return False
+    if has_asked_model and asks_after_model(tool, *policies):
+        return True
     if calls_before < first_calls(tool, *policies):
         return True
     return tool.risk in ASKED_AT[approval_for(tool, *policies)]
@@ -278,6 +304,7 @@ class Request:
     approvals: tuple[Mapping[str, str], ...] = ()
     mutate_reads: MutateReads = "none"
     calls_before: int = 0
+    has_asked_model: bool = False
 
 
 def permit(request: Request) -> Permission:
@@ -292,6 +319,11 @@ def permit(request: Request) -> Permission:
     granted = check_grant(tool, args, request.envelope, request.mutations_today)
     if isinstance(granted, Missing):
         return granted
-    if is_approval_needed(tool, *request.approvals, calls_before=request.calls_before):
+    if is_approval_needed(
+        tool,
+        *request.approvals,
+        calls_before=request.calls_before,
+        has_asked_model=request.has_asked_model,
+    ):
         return NeedsApproval(args)
     return Allowed(args)

@@ -25,6 +25,7 @@ CODED_BYTES_MIN: Final = 4
 # A shorter word is often another word when it is read backwards.
 REVERSED_BYTES_MIN: Final = 8
 PART_BYTES: Final = 8
+TOKENS_MAX: Final = 500  # of sign-ins, the newest ones
 LEARNED_MAX: Final = 1000  # values that were sent, the newest ones
 PIECE_CHARS: Final = 64 * 1024  # what was sent and is longer is known in pieces of this length
 # The author of a text decides in how many ways it can be read, and each of them takes time: a
@@ -66,6 +67,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: dict[str, None] = dict.fromkeys(secrets)
         self._learned: dict[str, None] = {}
+        self._tokens: dict[str, None] = {}
         self._turn = object()  # another one after every change
         self._ready: tuple[object, _Known] | None = None
 
@@ -73,6 +75,13 @@ class Redactor:
         """Take a secret out of all that is kept or shown from now on, for good."""
         if secret not in self._secrets:
             self._secrets[secret] = None
+            self._turn = object()
+
+    def remember_token(self, token: str) -> None:
+        """Take out a token that is replaced from time to time; the newest ones are known (K9)."""
+        if token not in self._tokens:
+            kept = (*self._tokens, token)[-TOKENS_MAX:]
+            self._tokens = dict.fromkeys(kept)
             self._turn = object()
 
     def learn(self, sent: str) -> None:
@@ -95,14 +104,15 @@ class Redactor:
     @property
     def secrets(self) -> frozenset[str]:
         """Every secret that is remembered."""
-        return frozenset(self._secrets)
+        return frozenset((*self._secrets, *self._tokens))
 
     def known(self) -> _Known:
         """Return what is sought, made ready once for each set of secrets."""
         # The turn is read first: what is added while this is made ready makes it stale.
         turn, ready = self._turn, self._ready
         if ready is None or ready[0] is not turn:
-            ready = self._ready = turn, _compile((*tuple(self._secrets), *tuple(self._learned)))
+            sought = (*tuple(self._secrets), *tuple(self._tokens), *tuple(self._learned))
+            ready = self._ready = turn, _compile(sought)
         return ready[1]
 
 

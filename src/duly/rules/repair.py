@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from duly.errors import ConfigError
 from duly.fact import Reason
 from duly.rules import shown
 from duly.rules.access import Step
@@ -89,6 +90,7 @@ class RepairCase:
     granted: tuple[str, ...]
     attempt: int
     budget: int
+    workflow_id: str = ""
 
 
 class Repairer(Protocol):
@@ -96,6 +98,13 @@ class Repairer(Protocol):
 
     async def repair(self, case: RepairCase) -> Source | None:
         """Return a corrected source, or nothing."""
+
+
+def check_repairer(repairer: Repairer | None) -> Repairer | None:
+    """Refuse what cannot be asked when the host is built, not when the first script fails."""
+    if repairer is not None and not callable(getattr(repairer, "repair", None)):
+        raise ConfigError(code="not_repairer", subject=type(repairer).__name__)
+    return repairer
 
 
 # -- How often one may ask ----------------------------------------------------------------------

@@ -38,6 +38,7 @@ class Tidied:
     mutations: int = 0
     bus_events: int = 0
     deferred: int = 0
+    blobs: int = 0
 
     def __add__(self, other: Tidied) -> Tidied:
         """Count two turns together."""

@@ -2,8 +2,8 @@
 
 Law 1  The key is never in the store. Without it no one can make a seal that fits.
 Law 2  A seal of a ledger row covers its id, workflow, tool, key and inputs, the hash of the
-       observed call, whether a person had to agree, who agreed, under which allowance, and who
-       amended it.
+       observed call, whether a person had to agree, who agreed, under which allowance, who amended
+       it, and the handle of its first step (L14).
 Law 3  A row that asks for a yes and has none is not whole, in any status.
 Law 4  A row that ends gets a second seal, over all that does not change any more. Texts and
        contents are in it as digests, which stay on the row when retention removes the texts (L15).
@@ -51,6 +51,7 @@ class RowFacts:
     approved_by: str | None = None
     allowance_id: str | None = None
     amended_by: str | None = None
+    handle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,10 @@ def name_key(key: bytes) -> str:
 
 
 def _values(facts: Facts) -> list[Json]:
-    values = (getattr(facts, name) for name in facts.__dataclass_fields__)
+    names = list(facts.__dataclass_fields__)
+    if isinstance(facts, RowFacts) and facts.handle is None:
+        names.remove("handle")  # a row without one has the seal that an older Duly made
+    values = (getattr(facts, name) for name in names)
     return [_values(each) if isinstance(each, RowFacts) else each for each in values]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from duly.errors import RequestRefused
 from duly.fact import Reason
+from duly.rules.blind import BlindCause, blind_facts
 from duly.rules.count import Count
 from duly.rules.event import EventStatus
 from duly.rules.late import LateAnswer
@@ -55,6 +56,9 @@ class Code(StrEnum):
     CRASHED_TOO_OFTEN = "crashed_too_often"
     ESCALATED = "escalated"
     LOG_LOST = "log_lost"
+    WRITES_LOST = "writes_lost"
+    STANDBY_BEHIND = "standby_behind"
+    STANDBY_PROMOTED = "standby_promoted"
     RESTORED = "restored"
     INTERNAL_FAULT = "internal_fault"
     PAUSED_UNBLOCKED = "paused_unblocked"
@@ -64,6 +68,7 @@ class Code(StrEnum):
     PAUSED_UNASKABLE = "paused_unaskable"
     PAUSED_ASKING = "paused_asking"
     PAUSED = "paused"
+    WAITS_FOR_MACHINE = "waits_for_machine"
     UNBLOCKED = "unblocked"
     UNSENT = "unsent"
     RESENDING = "resending"
@@ -112,7 +117,7 @@ class Facts:
     be asked for an hour, so the person may settle (L5); `can_be_asked`: the outside can tell what
     became of a call, else it is sent again, which a pause forbids; `lack`: what is not granted
     here, None if the outside itself refused. `escalated` is what a person was told, `copied_at_ms`
-    the moment a restored copy shows (H5), or, `is_log_lost`, a store that lost its log (H1).
+    the moment up to which the store knows what was done, `blind_cause` why no further (H5, H10).
     Without an open run: `is_due`, something would begin at once; `held_until_ms`, until when a
     consumer that only published is held back (S3); the next check and wake-up; what is pending.
     """
@@ -142,7 +147,8 @@ class Facts:
     paused_by: str = ""
     paused_since_ms: int | None = None
     copied_at_ms: int | None = None
-    is_log_lost: bool = False
+    blind_cause: BlindCause = BlindCause.BACKUP
+    machine: str | None = None  # where its files are, if no host serves there (H7)
     is_due: bool = False
     held_until_ms: int | None = None
     check_at_ms: int | None = None
@@ -176,11 +182,6 @@ class Facts:
         """Whether a person was asked; a fault of our own is told too, and U1 calls it stopped."""
         is_ours = self.status is Status.FAILED_INTERNAL
         return self.escalated is not None and not is_ours and not self.is_unblocked
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether what was done since a moment is not known here (H1, H5)."""
-        return self.paused and self.copied_at_ms is not None
 
     @property
     def doing(self) -> Doing | None:
@@ -249,6 +250,10 @@ def _is_resending(facts: Facts) -> bool:
     return _is_asking(facts) and facts.row is MutationStatus.IN_FLIGHT
 
 
+def _is_blind(cause: BlindCause) -> Callable[[Facts], bool]:
+    return lambda it: it.paused and it.copied_at_ms is not None and it.blind_cause is cause
+
+
 _NEEDS, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
 _RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
 _LOGIC, _TRANSIENT = Status.FAILED_LOGIC, Status.PAUSED_TRANSIENT
@@ -285,8 +290,7 @@ FAILED: Final = (
     Line(Code.RETRIES_EXHAUSTED, _NEEDS, _for_person(_TRANSIENT)),
     Line(Code.CRASHED_TOO_OFTEN, _NEEDS, _for_person(Status.CRASHED)),
     Line(Code.ESCALATED, _NEEDS, lambda facts: facts.is_escalated),
-    Line(Code.LOG_LOST, _NEEDS, lambda facts: facts.is_blind and facts.is_log_lost),
-    Line(Code.RESTORED, _NEEDS, lambda facts: facts.is_blind),
+    *(Line(Code(cause), _NEEDS, _is_blind(cause)) for cause in BlindCause),
     Line(Code.INTERNAL_FAULT, _STOPPED, _is(Status.FAILED_INTERNAL)),
 )
 # What a person paused.
@@ -302,6 +306,7 @@ PAUSED: Final = (
     ),
     Line(Code.PAUSED_ASKING, _STOPPED, lambda facts: facts.paused and _is_asking(facts)),
     Line(Code.PAUSED, _STOPPED, lambda facts: facts.paused),
+    Line(Code.WAITS_FOR_MACHINE, _STOPPED, lambda facts: facts.machine is not None),
 )
 # What the host moves on by itself.
 MOVING: Final = (
@@ -389,8 +394,8 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         "late": tuple(each.facts for each in facts.late),
         "paused_by": facts.paused_by if facts.paused else None,
         "paused_since": _at(facts.paused_since_ms) if facts.paused else None,
-        "copied_at": _at(facts.copied_at_ms) if facts.paused else None,
-        "log_lost": facts.paused and facts.is_log_lost,
+        **(blind_facts(facts.copied_at_ms, facts.blind_cause) if facts.paused else {}),
+        "machine": facts.machine,
         "blocks": facts.run is not None and blocks,
         "pending": facts.pending,
         "held_until": _at(facts.held_until_ms),

@@ -4,7 +4,8 @@ Law 1  A token is shown once, when it is made. What is kept of it finds its row 
        the rest (`digest`); neither of them lets a caller in.
 Law 2  A token has one scope, a name that the acts done with it are written down under, and an end
        or none. A device is a token that a browser keeps in a cookie.
-Law 3  A link signs one browser in, once, within a minute.
+Law 3  A link signs one browser in, once, within a minute by the wall clock and by the one that is
+       never set. It is worth nothing once the token that made it is revoked or over.
 """
 
 from __future__ import annotations
@@ -41,16 +42,38 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenLink:
-    """A link that was not used yet: the digest of its code, what it gives, until when, by whom."""
+    """A link that was not used yet: the digest of its code, what it gives, by whom, until when.
+
+    `made_at` and `until_ms` are of the wall clock, `until_tick_ms` of the one that is never set.
+    """
 
     digest: str
     scope: Scope
-    until_ms: int
     made_by: str
+    made_at: int
+    until_tick_ms: int
 
-    def fits(self, code: str, now_ms: int) -> bool:
-        """Tell whether this is its code and its minute is not over (law 3)."""
-        return compare_digest(self.digest, digest(code)) and now_ms < self.until_ms
+    @property
+    def until_ms(self) -> int:
+        """When its minute ends by the wall clock."""
+        return self.made_at + LINK_MS
+
+    def fits(self, code: str) -> bool:
+        """Tell whether this is its code, in a time that does not say how much of it is."""
+        return compare_digest(self.digest, digest(code))
+
+    def is_over(self, now_ms: int, tick_ms: int) -> bool:
+        """Tell whether its minute is over by either clock: one of them may be set back (law 3)."""
+        return now_ms >= self.until_ms or tick_ms >= self.until_tick_ms
+
+    def is_of_holder(self, actor: str, made_at: int) -> bool:
+        """Tell whether a token made it: one of that name that was there when it was made."""
+        return actor == self.made_by and made_at <= self.made_at
+
+    @property
+    def is_by_token(self) -> bool:
+        """Tell whether a token made it, and not a user of the machine."""
+        return is_token(self.made_by)
 
 
 def write_token(row_id: str, secret: str) -> str:
@@ -82,6 +105,11 @@ def is_over(expires_at: int | None, now_ms: int) -> bool:
 def actor_of(kind: TokenKind, name: str) -> str:
     """Return whom an act is written down under (G5)."""
     return f"{kind}:{name}"
+
+
+def is_token(actor: str) -> bool:
+    """Tell whether an act was done with a token, and not by a user of the machine."""
+    return actor.startswith(tuple(f"{kind}:" for kind in TokenKind))
 
 
 def check_name(name: object) -> str:

@@ -19,6 +19,8 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from duly.errors import RequestRefused
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 DECLARED: Final = "__duly_verb__"
@@ -50,6 +52,21 @@ class Scope(StrEnum):
     def lowered_to(self, other: Scope) -> Scope:
         """Return the smaller of two scopes (G5)."""
         return other if self.covers(other) else self
+
+
+def check_right(verb: str, right: Scope, needed: Scope) -> None:
+    """Refuse an act of a caller whose scope is too small for it (G4)."""
+    if not right.covers(needed):
+        facts = {"scope": str(right), "needed": str(needed)}
+        raise RequestRefused(code="beyond_scope", subject=verb, facts=facts)
+
+
+def right_to_resume(*, is_restored: bool) -> Scope:
+    """Return what it takes to let a workflow go on (G4).
+
+    What was done since a backup was made would be done again, so that a person decides (H5).
+    """
+    return Scope.DECIDE if is_restored else Scope.AGENT
 
 
 _SIZES: Final[Mapping[Scope, int]] = {scope: size for size, scope in enumerate(Scope)}
@@ -103,6 +120,7 @@ def act(
     scope: Scope,
     recorded_in: str = "actions",
     extension_argument: str = "",
+    needs_extensions: bool = False,
     example: Mapping[str, Any],
 ) -> Callable[[F], F]:
     """Declare a method that changes something; who did it is recorded (A6)."""
@@ -113,6 +131,7 @@ def act(
             example,
             recorded_in=recorded_in,
             extension_argument=extension_argument,
+            needs_extensions=needs_extensions,
         )
     )
 

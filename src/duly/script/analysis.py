@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from duly.errors import ScriptError
 from duly.rules.access import MutateReads
 from duly.rules.catalog import Catalog, Risk
+from duly.rules.preview import WrittenCall
 from duly.rules.source import Language, Source
 from duly.script import (
     chance_javascript,
@@ -21,6 +22,7 @@ from duly.script import (
     javascript,
     python,
 )
+from duly.script.call import list_calls
 from duly.script.chance import Chance, ChanceReading, find_chances, texts_of
 from duly.script.finding import Finding, Severity, found, tidy
 from duly.script.habit import HabitFacts, judge_habits
@@ -33,7 +35,8 @@ from duly.script.outline import Outline, Text, TooTangled
 class Analysis:
     """What was found, and what each step of each handler calls and names (W7).
 
-    `topics` is None where the source does not write its list of topics out.
+    `topics` is None where the source does not write its list of topics out. `calls` are the calls
+    of tools as they stand in the text.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -41,6 +44,7 @@ class Analysis:
     topics: tuple[str, ...] | None = None
     tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics_used: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
+    calls: tuple[WrittenCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
             return Analysis((*outline.findings, _no_workflow(source)))
         judgement = judge(outline, catalog, mutate_reads)
         habits = judge_habits(outline, facts, outline.variables)
+        calls = list_calls(outline, catalog)
     except (RecursionError, MemoryError, TooTangled):
         return Analysis((_too_tangled(source),))
     return Analysis(
@@ -77,6 +82,7 @@ def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
         outline.topics,
         judgement.tools,
         judgement.topics,
+        calls,
     )
 
 

@@ -165,6 +165,7 @@ class _Reader:
         """Learn every name of the module first, then the workflow and its handlers."""
         for node in inside(root):
             self.names.define(node)
+        self.flows.constants.read(root, self.outline.effort)
         self.outline.variables = frozenset(self.names.variables)
         for node in self.survey.workflows:
             self.outline.has_workflow = True

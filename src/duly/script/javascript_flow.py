@@ -16,6 +16,7 @@ from typing import Final
 from tree_sitter import Node as Tree
 
 from duly.rules.catalog import JsonType
+from duly.script.constant_javascript import JavaScriptConstants
 from duly.script.javascript_name import (
     FUNCTIONS,
     JavaScriptNames,
@@ -87,6 +88,7 @@ class JavaScriptFlow:
     # By name, the places where it is handed on to something that can still wait for it.
     handed_on: Mapping[str, list[int]] = field(default_factory=dict)
     around: Tree | None = None  # the function that is being read
+    constants: JavaScriptConstants = field(default_factory=JavaScriptConstants)
 
     def function(
         self,
@@ -426,18 +428,21 @@ class JavaScriptFlow:
         self, node: Tree, alias: Alias, given: list[Tree], scope: NameScope, *, is_awaited: bool
     ) -> Use:
         """Note a call through `ctx`: at most a topic, then one object."""
-        values = [self.names.value(each, scope) for each in given]
+        values = [self._given(each, scope) for each in given]
         is_ours = alias.path is not None and "." not in alias.path
         positional, rest = (values[:1], values[1:]) if is_ours else ([], values)
         is_spread = any(each.type == "spread_element" for each in given)
         named: Mapping[str, Value] = {}
         is_open = is_spread or (bool(rest) and rest[0].fields is None)
         if len(rest) == 1 and rest[0].fields is not None:
-            named, is_open = rest[0].fields, rest[0].is_open
+            named, is_open = _named(rest[0], rest[0].fields), rest[0].is_open
         elif not is_ours and (len(rest) > 1 or (rest and rest[0].type is not None)):
             positional = rest
         place = self.names.place(node)
         return Use(place, alias.path, tuple(positional), named, is_open, is_awaited)
+
+    def _given(self, node: Tree, scope: NameScope) -> Value:
+        return replace(self.names.value(node, scope), written=self.constants.write(node))
 
     def _invoked(self, callee: Tree, given: list[Tree], scope: NameScope) -> str | None:
         """Read the function of this text that a call calls, with the parts of `ctx` it gets."""
@@ -448,6 +453,12 @@ class JavaScriptFlow:
         known = {index: alias for index, alias in aliases.items() if alias is not None}
         is_inner = words(callee) in scope.names
         return self.function(definition, known, scope.owner, scope if is_inner else _nobody())
+
+
+def _named(whole: Value, fields: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the fields of an object, each as it is written; one that stands elsewhere is open."""
+    written = {} if whole.written is None else dict(whole.written.parts)
+    return {name: replace(each, written=written.get(name)) for name, each in fields.items()}
 
 
 def _branch(ways: tuple[Flow, ...]) -> list[Node]:

@@ -25,6 +25,7 @@ from duly.rules.source import Language
 from duly.script.finding import Finding
 
 TEXT_CHARS_MAX: Final = 1000  # longer than any name or title
+KEYS_MAX: Final = 6  # that a value is made of; a person reads no more
 
 
 class TooTangled(Exception):
@@ -86,13 +87,25 @@ Origin: TypeAlias = "tuple[str, ...]"
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenArgument:
+    """An argument as it is written: a constant that is certain, its parts, or what it is made of.
+
+    `keys` are the names of the fields that an expression reads; if it reads none, its variables.
+    """
+
+    text: str | None = None
+    parts: tuple[tuple[str, WrittenArgument], ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """An expression, as far as it is known without running it.
 
     `chance` is the clock or the dice it asks. `origin` is the path to it from what the host gave:
     ("event", "mail", "payload", "from") is a part of an event of the topic mail, ("events", "mail")
     a list of them, ("prepared", "data") what prepare returned. `made_of` are the values a text is
-    built from.
+    built from. `written` is set for the arguments of calls.
     """
 
     place: Place
@@ -104,6 +117,7 @@ class Value:
     chance: str | None = None
     origin: Origin | None = None
     made_of: tuple[Value, ...] = ()
+    written: WrittenArgument | None = None
 
 
 EVENTS, EVENT, PREPARED = "events", "event", "prepared"

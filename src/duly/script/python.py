@@ -60,6 +60,7 @@ class _Reader:
         """Learn every name of the module first, then the workflow, then its handlers."""
         for node in tree.body:
             self.flows.names.define(node)
+        self.flows.constants.read(tree, self.outline.effort)
         self.outline.variables = frozenset(self.flows.names.variables)
         for each in ast.walk(tree):
             if isinstance(each, ast.Call) and _is_ours(each.func, "workflow"):

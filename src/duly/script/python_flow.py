@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from duly.rules.catalog import JsonType
+from duly.script.constant_python import PythonConstants
 from duly.script.outline import (
     NAMES_PER_LOOK,
     READINGS_MAX,
@@ -60,6 +61,7 @@ class PythonFlow:
 
     outline: Outline
     names: PythonNames
+    constants: PythonConstants = field(default_factory=PythonConstants)
 
     # -- functions ------------------------------------------------------------------------------
 
@@ -295,13 +297,14 @@ class PythonFlow:
         return [*effects, *work, *self._called_back(node, scope)]
 
     def _use(self, node: ast.Call, alias: Alias, scope: NameScope, *, is_awaited: bool) -> Use:
-        named = {
-            word.arg: self.names.value(word.value, scope) for word in node.keywords if word.arg
-        }
+        named = {word.arg: self._given(word.value, scope) for word in node.keywords if word.arg}
         is_spread = any(isinstance(each, ast.Starred) for each in node.args)
         is_open = is_spread or any(word.arg is None for word in node.keywords)
-        positional = () if is_spread else tuple(self.names.value(each, scope) for each in node.args)
+        positional = () if is_spread else tuple(self._given(each, scope) for each in node.args)
         return Use(self.names.place(node), alias.path, positional, named, is_open, is_awaited)
+
+    def _given(self, node: ast.expr, scope: NameScope) -> Value:
+        return replace(self.names.value(node, scope), written=self.constants.write(node))
 
     def _invoked(self, node: ast.Call, scope: NameScope) -> str | None:
         """Read the function of this text that a call calls, with the parts of `ctx` it gets."""

@@ -13,20 +13,30 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from duly.fact import Offer, Reason
+from duly.rules.asking import Answering
 from duly.rules.count import Activity, Count
 from duly.rules.late import LateAnswer
 from duly.rules.planned import Planned
+from duly.rules.preview import SourcePreview
 from duly.rules.replay import Difference
 from duly.rules.shown import visible
-from duly.words import attention, done, ending, offer, standing, trial
+from duly.words import attention, done, ending, history, offer, standing, trial
+from duly.words.asking import say_answering, say_proof
 from duly.words.late import say_late
 from duly.words.noun import say_activity, say_count, say_counts
 from duly.words.part import fill_with
 from duly.words.phrase import Clock, capital, quote
+from duly.words.preview import say_preview
 from duly.words.replay import say_difference
 from duly.words.schedule import say_next, say_schedule
 
-SHORT: Final[dict[str, str]] = {**standing.SHORT, **ending.SHORT, **attention.SHORT, **trial.SHORT}
+SHORT: Final[dict[str, str]] = {
+    **standing.SHORT,
+    **ending.SHORT,
+    **attention.SHORT,
+    **trial.SHORT,
+    **history.SHORT,
+}
 LONG: Final[dict[str, str]] = {**standing.LONG, **attention.LONG}
 DOES: Final[dict[str, str]] = {**offer.DOES, **done.DOES}
 
@@ -40,6 +50,7 @@ __all__ = [
     "say_difference",
     "say_next",
     "say_offer",
+    "say_preview",
     "say_schedule",
     "texts",
 ]
@@ -106,6 +117,11 @@ def texts(value: object, clock: Clock, *, long: bool = False) -> dict[str, str]:
         return {"text": say_late(value.facts, clock)}
     if isinstance(value, Planned):
         return {"text": say_schedule(value, clock)}
+    if isinstance(value, Answering):
+        proof = say_proof(value.proof, value.proven_at, clock)
+        return {"text": say_answering(value, clock), "proof_text": proof}
+    if isinstance(value, SourcePreview):
+        return {"text": say_preview(value, clock)}
     if isinstance(value, Count):
         return {"text": say_count(value)}
     if isinstance(value, Difference):

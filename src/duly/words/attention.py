@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_HELD: Final = (
+    "[The event bus shows {copied_at}, since the store has lost its log{?log_lost}"
+    "|The event bus shows {copied_at}, since the server lost confirmed changes{?writes_lost}"
+    "|The event bus shows {copied_at}, since a standby was promoted that lacks confirmed changes"
+    "{?standby_behind}"
+    "|The event bus may lack what is newer than {copied_at}, since a standby was promoted"
+    "{?standby_promoted}"
+    "|The event bus was restored from a backup of {copied_at}]"
+)
 SHORT: Final[Mapping[str, str]] = {
     "stale": "Pending for more than {days} days: {counts}",
     "orphaned": "Left behind by version {version}: {counts}",
-    "proposal": "A corrected script, version {version}, is proposed and not in use",
+    "proposal": "Another script, version {version}, is proposed and not in use",
     "stray": "A fault of Duly holds {inputs}",
-    "bus_held": "The event bus was restored from a backup of {copied_at} and delivers nothing",
+    "bus_held": f"{_HELD} and delivers nothing",
     "undelivered": "Not delivered on the bus: {counts}",
     "unreadable": "{counts} cannot be read",
-    "delivery_held": "Waits until you resume the bus, which was restored from a backup.",
+    "proposed_source": "[{author} proposes a script for {name}|A script is proposed for {name}]",
+    "delivery_held": "Waits until you resume the bus, which may not know what it has delivered.",
     "subscriber_away": "Waits for the subscriber {subscriber}, which is not connected here.",
     "subscriber_stuck": (
         "Waits for a call of {subscriber} to end, which was cancelled and has not stopped."
@@ -42,15 +52,15 @@ LONG: Final[Mapping[str, str]] = {
         "Skip them, or deploy a version that takes them."
     ),
     "proposal": (
-        "A corrected script, version {version}, was proposed on {since} and is not in use. "
-        "Compare it with what is in use, then adopt it or deploy your own."
+        "Another script, version {version}, was proposed on {since} and is not in use. "
+        "Compare it with what is in use, then adopt it, decline it, or deploy your own."
     ),
     "stray": (
         "No one works on {inputs} any more, and still nothing else can: a fault of Duly. "
         "Check the store and report what is found; nothing is lost and nothing is done twice."
     ),
     "bus_held": (
-        "The event bus was restored from a backup of {copied_at} and delivers nothing: what it "
+        f"{_HELD} and delivers nothing: what it "
         "was to deliver then may have been delivered since. Look at what waits there, cancel what "
         "must not happen again, then resume it."
     ),
@@ -61,5 +71,10 @@ LONG: Final[Mapping[str, str]] = {
     "unreadable": (
         "{counts} cannot be read, the first {secret} of {connection}. "
         "Open the host with the key they were sealed with, set them again, or drop them."
+    ),
+    "proposed_source": (
+        "[{author} proposed a script for {name}|A script was proposed for {name}] on {since}"
+        "[, in place of version {replaces}]"
+        "[, and says: {note}]. Read it, then adopt it or decline it; it grants nothing."
     ),
 }

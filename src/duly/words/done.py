@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from duly.fact import NO_FACTS, Offer
 from duly.words.noun import plural
+from duly.words.oauth import say_signed_in
 from duly.words.phrase import in_quotes
 
 Answer: TypeAlias = Any
@@ -37,6 +38,7 @@ DOES: Final[Mapping[str, str]] = {
     "takes_it_back": "takes it back",
     "lists_scheduled": "lists what is still scheduled",
     "brings_one": "brings one",
+    "puts_it_to_use": "puts it to use, if you are a person who may",
     "keeps_one": "keeps one",
 }
 PUBLISHED: Final[Mapping[str, str]] = {
@@ -113,14 +115,27 @@ def _schedule(deferred_id: Answer, _: Args) -> Done:
 
 
 def _new_hook(made: Answer, _: Args) -> str:
+    if made["secret"] is None:
+        return f"{made['sender']} posts to {made['path']} and signs with the secret it gave you."
+    if made["key"] is None:
+        return (
+            f"{made['sender']} posts to {made['path']} and signs with {made['secret']}, which is "
+            "not shown again."
+        )
     return (
         f"A sender posts to {made['path']} and signs with {made['secret']}; one that cannot sign "
         f"posts to {made['path']}/{made['key']}. Neither is shown again."
     )
 
 
+def _propose(made: Answer, _: Args) -> Done:
+    told = f"Proposed for {in_quotes(made['workflow'])} as {made['hash']}; it grants nothing."
+    return Done(told, Offer("adopt", {"proposal": made["hash"]}, "puts_it_to_use"))
+
+
 SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "abandon": lambda _, args: f"The run {args['run']} is given up.",
+    "adopt": lambda made, _: f"{in_quotes(made['workflow'])} is at version {made['version']}.",
     "allow": _allow,
     "amend": _amend,
     "approve": lambda _, args: f"Approved: {args['mutation']} is sent once, exactly as shown.",
@@ -135,18 +150,31 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "new_token": lambda made, _: (
         f"{in_quotes(made['name'])} may {made['scope']}. This token is not shown again."
     ),
+    "answer": lambda made, _: made["told"],
+    "pair": lambda made, _: (
+        f"Send it to the bot within ten minutes: /start {made['code']}. The account that does may "
+        f"say yes or no as {in_quotes(made['name'])}."
+    ),
     "pause": _pause,
+    "propose": _propose,
+    "write": lambda made, args: _propose(made["proposal"], args),
     "publish": lambda what, _: PUBLISHED.get(what, what),
+    "pin": lambda made, args: f"Agreed to {len(made['tools'])} tools of {args['connector']}.",
+    "finish_oauth": lambda ended, _: say_signed_in(ended),
+    "prove": lambda made, args: f"{args['tool']}: {made['answering']['text']}.",
     "reconnect": lambda count, args: (
         f"{args['connector']} is connected; "
         f"{_count(count, 'run', 'runs')} that waited for it go on."
+    ),
+    "decline": lambda is_new, args: (
+        f"{args['version'][:8]} is declined." if is_new else "It was declined already."
     ),
     "reject": lambda _, args: f"Rejected: {args['mutation']} is not sent.",
     "remove": lambda _, args: f"{_name(args)} is out of service; its history stays.",
     "resume": lambda _, args: f"{_name(args)} goes on.",
     "retry": lambda run_id, _: f"Tried again, as {run_id}.",
     "revoke": lambda _, args: f"{_name(args)} may not use {args['capability']} any more.",
-    "receive": lambda what, _: PUBLISHED.get(what, what),
+    "receive": lambda what, _: PUBLISHED.get(what, what or "Nothing was published: it asked."),
     "revoke_token": lambda _, args: f"{in_quotes(str(args['name']))} is let in no more.",
     "revoke_allowance": lambda _, args: f"{args['allowance']} covers nothing any more.",
     "rollback": lambda made, _: f"{in_quotes(made['workflow'])} is at version {made['version']}.",
@@ -157,6 +185,7 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "sign_out": lambda _, __: "Signed out.",
     "skip": lambda is_new, _: "Skipped for good." if is_new else "It was over already.",
     "tidy": _tidy,
+    "unpair": lambda _, args: f"{in_quotes(str(args['name']))} decides nothing any more.",
     "bus.cancel": _cancel,
     "bus.discard": lambda status, _: f"Discarded; the event is {status}.",
     "bus.emit": lambda event_id, _: f"Emitted as event {event_id}.",
@@ -173,12 +202,19 @@ NOTHING: Final[Mapping[str, str | Done]] = {
     "approvals": "No call waits for you.",
     "approve_all": "Nothing was approved.",
     "attention": "Nothing waits for you.",
+    "channels": "There is no channel: duly.toml names none.",
     "extensions": 'There is no extension. duly.toml names their folder: extensions = "…".',
     "find": "There are no such events.",
+    "grants": "It is allowed nothing.",
     "hosts": "No host is here.",
     "inputs": "Nothing came in.",
     "logs": "The script said nothing.",
+    "models": "No model was asked in the last seven days.",
+    "questions": "No model was asked.",
     "outputs": "Nothing came of it yet.",
+    "proposals": "No source is proposed.",
+    "runs": "There are no such runs.",
+    "tools": "There is no tool: duly.toml names no connector.",
     "secrets": Done(
         "There is no secret.",
         Offer("set_secret", NO_FACTS, "keeps_one", asks=("connector", "name")),
@@ -192,6 +228,7 @@ NOTHING: Final[Mapping[str, str | Done]] = {
         "There is no workflow yet.", Offer("deploy", NO_FACTS, "brings_one", asks=("source",))
     ),
     "bus.deferred": "There are no such events.",
+    "bus.subscribers": "There is no subscriber.",
     "ids": "No id begins so.",
     "bus.journal": "There are no such events.",
 }

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from duly import errors
 from duly.errors import DulyError
-from duly.words import error_project, error_state, error_value
+from duly.words import error_model, error_project, error_state, error_value
+from duly.words.asking import CLASHES
 from duly.words.noun import say_number, say_times
 from duly.words.seal import FLAWS
 from duly.words.template import fill
@@ -27,6 +28,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Names that are not known": error_state.UNKNOWN_NAMES,
     "Requests that are refused": error_state.REQUESTS,
     "Grants": error_state.GRANTS,
+    "Language models": error_model.MODELS,
     "The bus": error_state.BUS,
     "Hosts": error_state.HOSTS,
     "Secrets": error_state.SECRETS,
@@ -50,6 +52,7 @@ WANTED: Final[Mapping[str, str]] = {
     "addresses": "an address, or a list of them",
     "agent_text": "a text, which is what an agent answers with",
     "aware_time": "a time with its zone, such as 2026-05-01T18:00:00Z",
+    "blob": "a blob as a tool gave it, with blob, name, type and size",
     "bus_id": "an id that the bus gave, a whole number",
     "count_or_none": "a whole number, or none",
     "cron": "five fields: minute, hour, day of month, month, day of week",
@@ -58,15 +61,19 @@ WANTED: Final[Mapping[str, str]] = {
     "entry_number": "the number of an entry",
     "entrypoint": "a module of this folder and its class, as in main:Reminders",
     "explained": "the id of a run or a mutation, the name of a workflow, or bus:<event id>",
+    "false_alone": "false, or left out",
     "file_to_write": "the name of the file to write",
     "function": "a function",
     "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
     "hash": "the hash that was shown with the call",
+    "time_of_day": "a time of the day such as 08:30",
     "hash_by_mutation": "1 to {most} mutations, each with the hash that was shown",
     "ids": "a list of at most {most} ids",
+    "tokens": "a list of at most {most} tokens",
     "interval": "a whole number of at least 1 and one of s, m, h or d, such as 5m",
     "interval_or_cron": "either an interval or a cron pattern",
     "json": "an object, list, string, number, boolean or null",
+    "json_schema": "an object that describes a value, as JSON Schema does",
     "last_deferred": "the last deferred event of the page before",
     "last_delivery": "event id and subscriber id of the last delivery of the page before",
     "list": "a list",
@@ -79,7 +86,10 @@ WANTED: Final[Mapping[str, str]] = {
     "object": "an object[ with {fields:list}]",
     "output_key": "the key of an output",
     "page_end": "where the page before ended",
-    "plain_path": "a path without empty parts, dots, backslashes or hidden characters",
+    "plain_path": (
+        "a path without empty parts, dots, backslashes, hidden characters or escaped letters"
+    ),
+    "http_1_1": "used in HTTP/1.1 alone",
     "quoted_text": "a text in quotes",
     "quoted_texts": "a list of texts in quotes",
     "request": 'an object, as in {{"id": 1, "verb": "workflows"}}',
@@ -88,6 +98,8 @@ WANTED: Final[Mapping[str, str]] = {
     "sample": "an object with events, a list, and answers, an object by tool",
     "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
     "seconds_tuple": "a tuple of seconds",
+    "loopback": "an address on 127.0.0.1 with its port, such as http://127.0.0.1:8918/",
+    "ticket": "the ticket of a sign-in that was begun for this connection",
     "secret_name": "1 to {most} letters, digits, “_”, “-” or “.”",
     "source": "the path of a source, or a duly.Source",
     "table": "a table",
@@ -203,6 +215,7 @@ Way = Callable[[Any, Mapping[str, Any]], str]
 # How a fact is written, by the word behind its name in a template.
 WAYS: Final[Mapping[str, Way]] = {
     "arrows": lambda value, _: " → ".join(map(str, value)),
+    "clash": lambda value, _: CLASHES.get(value, str(value)),
     "bare": lambda value, _: str(value).rstrip("."),
     "distrust": lambda value, _: DISTRUSTS.get(value, str(value)),
     "done": lambda value, _: DONES.get(value, str(value)),

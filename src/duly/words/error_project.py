@@ -12,6 +12,14 @@ from typing import Final
 Pair = tuple[str, str]
 
 QUERIES: Final[Mapping[str, Pair]] = {
+    "pins_nothing": (
+        "{subject} is no MCP server, so that there is nothing to agree to.",
+        "Its tools are those of its connector.",
+    ),
+    "other_tools": (
+        "{subject} offers other tools now than those that were shown.",
+        "Look at them again, then agree to what you see.",
+    ),
     "not_one_statement": ("{subject} must hold one statement.", "Send one SELECT."),
     "not_sql": ("{subject} cannot be run: {cause:bare}.", "Correct it."),
     "value_not_text": ("A value is not valid text.", "Select hex() of it."),
@@ -34,6 +42,22 @@ PROJECTS: Final[Mapping[str, Pair]] = {
     "path_not_utf8": ("{subject} is not UTF-8; a store takes no other path.", "Rename it."),
     "no_project": ("{option} names {subject}, which is not there.", "Name a folder or a file."),
     "no_settings": ("{option} names {subject}, which has no {file}.", "Name another folder."),
+    "not_openapi": (
+        "This is no OpenAPI description of version 3 (found: {found}).",
+        "Convert it to OpenAPI 3 first.",
+    ),
+    "connected_otherwise": (
+        '{subject} is there already, with use = "{use}".',
+        "Choose another name, or change the settings by hand.",
+    ),
+    "settings_by_hand": (
+        "{subject} cannot be written into the settings without changing something else.",
+        "Write it by hand; nothing was changed.",
+    ),
+    "settings_changed": (
+        "{subject} was changed at the same moment; nothing was written.",
+        "Try again.",
+    ),
     "no_use": (
         "{subject} is missing.",
         'Name what to use: {known:or}, or a class of your own as "module:Class".',
@@ -153,7 +177,21 @@ PAGE: Final[Mapping[str, Pair]] = {
         'There is a token "{subject}" already.',
         "Choose another name, or revoke that one first.",
     ),
+    "pairing_there": (
+        'There is an account "{subject}" on this channel already.',
+        "Take it back first, or use another name.",
+    ),
+    "no_question": (
+        "This link asks nothing any more, or never did.",
+        "Look at the newest message, or at what waits on the page.",
+    ),
+    "no_pairing": ('There is no account "{subject}" on this channel.', "{nearest}"),
+    "not_paired_here": (
+        'No account is paired with "{subject}": it is no channel that listens.',
+        "Name a channel of the settings that uses telegram.",
+    ),
     "no_token": ('There is no token or device "{subject}".', "{nearest}"),
+    "too_fast": ("There are too many requests of this {subject}.", "Try again in {seconds} s."),
     "hook_refused": (
         "This webhook is not taken: it is not signed as the host expects.",
         "Compare its secret, its time and its address with those that the host gave.",

@@ -68,9 +68,73 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         'Version {subject} of "{workflow}" is active already.',
         "Choose another one.",
     ),
+    "no_proposal": (
+        'Version {subject} of "{workflow}" was in use, and is no proposal any more.',
+        "Only a version that was proposed can be declined.",
+    ),
+    "proof_under_way": (
+        "{subject} is being tried already.",
+        "Wait until that trial has ended, then look at it.",
+    ),
+    "no_sign_in": (
+        "{subject} is not signed in: {why}.",
+        "Begin the sign-in again, and bring back the whole address.",
+    ),
+    "sign_in_late": (
+        "The time for this sign-in of {subject} is over.",
+        "Begin it again.",
+    ),
+    "sign_in_used": (
+        "This sign-in of {subject} was used already.",
+        "Look at the connection; if it is not signed in, begin again.",
+    ),
+    "signs_in_nowhere": (
+        "{subject} does not sign in at a provider.",
+        "Set the secrets that its connection names.",
+    ),
+    "trial_over": ("This trial of {subject} is not the newest any more.", ""),
+    "needs_no_proof": (
+        "{subject} needs no trial.",
+        "What it can answer is shown with its connection.",
+    ),
+    "cannot_be_asked": (
+        "{subject} was not tried: the service could not be asked about a call.",
+        "Nothing was sent. Look whether the service can be reached, then try again.",
+    ),
     "deployed_meanwhile": (
         'Another caller deployed "{subject}" at the same moment; nothing was stored here.',
         "Look at the version that is active now, then deploy again.",
+    ),
+    "proposal_gone": (
+        (
+            'There is no proposal "{subject}": it was adopted or declined, or another version is '
+            "active by now."
+        ),
+        "List those there are.",
+    ),
+    "own_proposal": (
+        "{by} proposed {subject} and cannot adopt it.",
+        "Let a person adopt it, on the page or on the command line.",
+    ),
+    "for_a_person": (
+        "{subject} is decided by a person.",
+        "Show them the page or the command; it is not done here.",
+    ),
+    "not_written": (
+        "The model wrote no source that may be proposed, in {rounds} drafts[: {problems}].",
+        "Say it in other words or in smaller steps, or write it yourself.",
+    ),
+    "no_simulator": (
+        "This host cannot simulate.",
+        "Serve the project on the command line; that host can.",
+    ),
+    "simulation_late": (
+        "The simulation was not over after {seconds} s and was ended.",
+        "Try fewer crashes, or run it on the command line.",
+    ),
+    "simulation_failed": (
+        "The simulation ended without a report[: {cause}].",
+        "Run it on the command line to see all that it says.",
     ),
     "no_repair_wanted": ('"{subject}" no longer waits for a repair; nothing was changed.', ""),
     "nothing_to_settle": ("Mutation {subject} is {status}: there is nothing to settle.", ""),
@@ -211,6 +275,10 @@ HOSTS: Final[Mapping[str, Pair]] = {
         ),
         "Open a host on another store here, or start a process instead of forking one.",
     ),
+    "no_mcp": (
+        "MCP needs the package mcp, which is not installed.",
+        "Install it: pip install 'duly[mcp]'.",
+    ),
     "no_psycopg": (
         "A store on PostgreSQL needs the package psycopg, which is not installed.",
         "Install Duly with its extra `postgres`: docs/postgresql.md says how.",
@@ -344,10 +412,10 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "server_schema_older": (
         (
-            "{subject}: written by an older Duly (its schema is {found}, this Duly needs {known}); "
-            "nothing was changed."
+            "{subject}: {hosts} hosts of an older Duly are at work (its schema is {found}; this "
+            "one brings it to {known}); nothing was changed."
         ),
-        "Use the version of Duly that wrote it.",
+        "Stop them, then start this one again.",
     ),
     "service_moved": (
         (

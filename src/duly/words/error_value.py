@@ -46,6 +46,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "{subject} has a user name or a password before the host.",
         "Leave it out; store the password as a secret.",
     ),
+    "url_query": ("{subject} is {given:shown}.", "Leave out the ? and what follows it."),
     "url_fragment": ("{subject} is {given:shown}.", "Leave out the # and what follows it."),
     "url_port": ("{subject} is {given:shown}.", "Write a port from 1 to 65535, or none."),
     "url_host": (
@@ -96,6 +97,14 @@ VALUES: Final[Mapping[str, Pair]] = {
         "{subject}: at most {limit} {unit} are allowed.",
         "Use fewer at a time.",
     ),
+    "no_blob": (
+        "{subject} names no blob of this workflow.",
+        "Use a handle that a tool gave to this workflow; an unused one is removed after a time.",
+    ),
+    "blobs_full": (
+        "The blobs of this workflow would take more than {limit} bytes.",
+        "Get fewer or smaller files; blobs that nothing open uses are removed after some days.",
+    ),
     "too_deep": ("{subject} is nested deeper than {limit}.", "Make it flatter."),
     "answer_too_long": (
         "{subject}: it has {given} bytes, and one call returns at most {limit}.",
@@ -117,6 +126,10 @@ VALUES: Final[Mapping[str, Pair]] = {
     "unprintable": (
         "{subject}: {given:shown} has characters that cannot be printed.",
         "Use plain ones.",
+    ),
+    "query_of_act": (
+        "The arguments of a POST stand in its body; its query would not be read.",
+        "Put all of them into the body.",
     ),
     "given_twice": ("{subject}[ (line {line}, column {column})] is given twice.", "Give it once."),
     "unknown_field": ("{subject} is not known.", "{nearest}"),
@@ -199,7 +212,7 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
     ),
     "not_workflow_name": (
         "{subject} is not a workflow name.",
-        "Use 1 to {most} printable characters, without a slash.",
+        "Use 1 to {most} printable characters, without a slash, and not dots alone.",
     ),
     "no_handlers": ("{subject} has no handler.", "Declare a producer or a consumer."),
     "consumed_twice": (
@@ -307,6 +320,10 @@ AUTHORS: Final[Mapping[str, Pair]] = {
         "{subject} only reads, so there is nothing to settle.",
         "Make it a mutation, or leave idempotent and reconciles out.",
     ),
+    "key_contradiction": (
+        "{subject} says of itself what cannot be true: {clash:clash}.",
+        "Let the declaration of the tool say what the tool has.",
+    ),
     "same_spelling": (
         '{where}: "{subject}" and another name are both "{spelling}" in a script.',
         "Rename one of them.",
@@ -321,6 +338,10 @@ AUTHORS: Final[Mapping[str, Pair]] = {
     "takes_no_event": (
         "{subject} must take one argument, the event.",
         "Write `async def handler(event)`.",
+    ),
+    "wrong_handle": (
+        "{subject}: a handle is an id without any secret in it.",
+        "Keep the id alone.",
     ),
     "name_twice": ('{subject}: two of them are called "{name}".', "Rename one."),
     "no_channels": ("There is no channel to the user.", "Give the host one."),
@@ -361,7 +382,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
     ),
     "no_model": (
         "It is an agent without code, to be answered by a model, and no model is configured.",
-        "Add an extension that answers to depends_on.",
+        "Add a table [models.default], or an extension that answers to depends_on.",
     ),
     "no_agent": (
         (

@@ -35,4 +35,5 @@ DOES: Final[Mapping[str, str]] = {
     "verify": "the store is checked; nothing is changed",
     "diff": "shows what is different",
     "adopt": "this version is put to use",
+    "decline": "it is not used, and you are not asked about it again",
 }

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duly.rules.shown import visible
+from duly.words.history import RUN_IS
 from duly.words.late import say_all_late
 from duly.words.noun import say_counts, say_list
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
@@ -46,6 +47,11 @@ LEFT: Final[Mapping[str, str]] = {
 }
 PAUSED: Final = (
     "[the store has lost its log and knows nothing newer than {copied_at}{?log_lost}"
+    "|the server lost changes that it had confirmed and knows nothing newer than {copied_at}"
+    "{?writes_lost}"
+    "|a standby was promoted that lacks confirmed changes and knows nothing newer than {copied_at}"
+    "{?standby_behind}"
+    "|a standby was promoted that may lack what is newer than {copied_at}{?standby_promoted}"
     "|the workflow was restored from a backup of {copied_at} and knows nothing newer"
     "|the workflow was paused by {paused_by}[ on {paused_since}]]"
 )
@@ -176,6 +182,8 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "paused_by": _person("paused_by"),
     "by": _person("by"),
     "known": _table(KNOWN, "known"),
+    "run_is": _table(RUN_IS, "status"),
+    "acted": lambda facts, _: capital(visible(str(facts.get("act", "")).replace("_", " "))),
     "known_by": lambda facts, _: person(facts.get("known_by") or "a person"),
     "known_said": _titled("known_said"),
     "note": _titled("note"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from duly.rules.blind import BlindCause
 from duly.rules.seal import Flaw, Part
 from duly.words.noun import say_times
 
@@ -17,6 +18,25 @@ FLAWS: Final[Mapping[str, str]] = {
 }
 
 
+# Why a store does not know what was done since a moment.
+BLIND: Final[Mapping[BlindCause, str]] = {
+    BlindCause.BACKUP: "This store was restored from a backup of {since}.",
+    BlindCause.LOST_LOG: (
+        "This store was open when its host ended, and its log is not there any more: it shows "
+        "{since}."
+    ),
+    BlindCause.LOST_WRITES: (
+        "The server came back without changes that it had confirmed: it shows {since}."
+    ),
+    BlindCause.STANDBY_BEHIND: (
+        "A standby of the server was promoted that lacks changes which the server had confirmed: "
+        "it shows {since}."
+    ),
+    BlindCause.PROMOTION: (
+        "A standby of the server was promoted. It shows {since}, and may lack changes that hosts "
+        "which are gone were told of."
+    ),
+}
 # What of a row differs from what was sealed, and what no check can see (L15).
 PARTS: Final[Mapping[str, str]] = {
     Part.ARGS: "its arguments",
@@ -68,15 +88,11 @@ def say_unsent(tool: str, flaw: Flaw, mutation_id: str) -> str:
     return f"{tool} was not sent or asked about: {FLAWS[flaw]} ({mutation_id})"
 
 
-def say_restored(since: datetime, *, is_log_lost: bool) -> str:
-    """Say that a store shows an earlier time, for the log of a host."""
-    what = (
-        "This store was open when its host ended, and its log is not there any more: it shows"
-        if is_log_lost
-        else "This store was restored from a backup of"
-    )
+def say_blind(since: datetime, cause: BlindCause) -> str:
+    """Say that a store shows an earlier time, and what is paused for it, for the log of a host."""
+    what = BLIND[cause].format(since=f"{since:%Y-%m-%d %H:%M:%S} UTC")
+    which = "that no host holds " if cause is BlindCause.PROMOTION else ""
     return (
-        f"{what} {since:%Y-%m-%d %H:%M:%S} UTC. What was done since then is not known here, so "
-        "every workflow is paused until a person resumes it, and so is the bus, if it had "
-        "something to tell."
+        f"{what} What was done since then is not known here, so every workflow {which}is paused "
+        "until a person resumes it, and so is the bus, if it had something to tell."
     )

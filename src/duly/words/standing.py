@@ -49,6 +49,17 @@ SHORT: Final[Mapping[str, str]] = {
     "crashed_too_often": "Duly stopped[ {attempts} times in a row| again and again] during this",
     "escalated": "[{said}|It waits for you]",
     "log_lost": "The store has lost its log; what was done since {copied_at} is not known here",
+    "writes_lost": (
+        "The server lost changes that it had confirmed; what was done since {copied_at} is not "
+        "known here"
+    ),
+    "standby_behind": (
+        "A standby was promoted that lacks confirmed changes; what was done since {copied_at} is "
+        "not known here"
+    ),
+    "standby_promoted": (
+        "A standby was promoted; it may lack what was done since {copied_at}, and no host can tell"
+    ),
     "restored": f"Restored from a backup of {{copied_at}}; {_BACKUP}",
     "internal_fault": f"A fault of Duly or a connector{_ERROR}",
     "paused_unblocked": _PAUSED,
@@ -58,6 +69,7 @@ SHORT: Final[Mapping[str, str]] = {
     "paused_unaskable": f"{_PAUSED}; it is unknown whether {{short}} happened",
     "paused_asking": f"{_PAUSED}; Duly still finds out whether {{short}} happened",
     "paused": _PAUSED,
+    "waits_for_machine": "Waiting for a host on the machine {machine}",
     "unblocked": "Continuing: [{needs}|what it waited for] is there",
     "unsent": "About to send {short}",
     "resending": "Finding out whether {short} happened",
@@ -142,6 +154,9 @@ LONG: Final[Mapping[str, str]] = {
     ),
     "escalated": "[{said}|It waits for you; Duly was {doing}].",
     "log_lost": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
+    "writes_lost": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
+    "standby_behind": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
+    "standby_promoted": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
     "restored": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
     "internal_fault": (
         f"A fault of Duly or a connector came up while {{doing}}{_ERROR}. Fix it, {_OR_END}."
@@ -167,6 +182,10 @@ LONG: Final[Mapping[str, str]] = {
     "paused": (
         "{stopped}[ while Duly was {doing}. Resume it to continue"
         "|. Resume it to continue[; {pending} pending]]."
+    ),
+    "waits_for_machine": (
+        "It uses files of the machine {machine}, and no host serves there. Start one there, or "
+        "give this name (fleet.machine in the settings) to the machine where the files are now."
     ),
     "unblocked": (
         f"What it waited for, {{lacking}}, is there. Duly continues by itself; {_NO_HELP}."

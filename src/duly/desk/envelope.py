@@ -1,0 +1,76 @@
+"""What a workflow may do, and what a version of it uses (A1, A2, W8).
+
+Law: what is granted is read from the store, what a version uses from its text. Neither is guessed
+from the other, so that a person sees the difference before a version is put to use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.desk import deploy
+from duly.desk.base import HasDesk, find_history, find_version
+from duly.errors import NotFound, see
+from duly.rules.schedule import moment
+from duly.rules.source import Language, Source
+from duly.rules.value import Json, decode
+from duly.rules.verb import question
+from duly.store import people
+from duly.store.base import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A capability that a workflow has; `where` maps an argument to the glob it must match."""
+
+    capability: str
+    mutations_per_day: int | None
+    where: Json
+    granted_by: str
+    granted_at: datetime
+
+
+class Envelopes(HasDesk):
+    """The questions of a person who wants to know what a workflow can do."""
+
+    @question(example={"workflow": "invoices"})
+    async def grants(self, workflow: str) -> tuple[Granted, ...]:
+        """List the capabilities that a workflow was granted, each with its limits."""
+        # Rules: A1.
+
+        def look(tx: Transaction) -> tuple[Granted, ...]:
+            return tuple(
+                Granted(
+                    capability=row.capability,
+                    mutations_per_day=row.mutations_per_day,
+                    where=decode(row.matching),
+                    granted_by=row.granted_by,
+                    granted_at=moment(row.granted_at),
+                )
+                for row in people.list_grants(tx, find_history(tx, workflow).id)
+            )
+
+        return await self._desk().ask(look)
+
+    @question(follow=False, example={"workflow": "invoices", "version": "1.0"})
+    async def uses(self, workflow: str, version: str | None = None) -> tuple[str, ...]:
+        """List the capabilities that a version uses, whether they are granted or not."""
+        # Rules: A2.
+        desk = self._desk()
+
+        def look(tx: Transaction) -> Source:
+            found = find_history(tx, workflow)
+            wanted = found.active_version if version is None else version
+            if wanted is None:
+                raise NotFound(
+                    code="no_active_version",
+                    subject=workflow,
+                    next=see("versions", workflow=workflow),
+                )
+            row = find_version(tx, found, wanted)
+            return Source(Language(row.language), row.source, f"{workflow} {wanted}")
+
+        source = await desk.ask(look)
+        draft = await deploy.examine(desk, source, strict=False)
+        return tuple(sorted(draft.capabilities))
