@@ -71,6 +71,7 @@ TOGETHER: Final = {
 }
 NAMES: Final[dict[Any, str]] = {
     str: "text",
+    bool: "true or false",
     int: "a number",
     datetime: "a time",
     NoneType: "null",

@@ -23,7 +23,7 @@ def derive() -> dict[str, str]:
     """Write each text by the name it has beside the others: an example, looking once a minute."""
     texts = {}
     for name, template in TEMPLATES.items():
-        folder = "examples/demo" if name.startswith("mail-to-table") else "examples"
+        folder = "examples/demo" if name.startswith("mail-") else "examples"
         text = (house.ROOT / folder / template.file).read_text(encoding="utf-8")
         for fast, slow in SLOWER.items():
             text = text.replace(fast, slow)

@@ -221,6 +221,7 @@ def test_deploy_without_a_name_takes_the_workflows_folder(tmp_path: Path) -> Non
     assert (done.exit_code, done.stderr) == (0, STILL)
     assert done.stdout.startswith(
         "“asks” is at version 1.0.\n"
+        "  sheet.append: cannot answer at all; where its key travels is not said\n"
         "  It waits at its first call that needs sheet.append. To allow that:\n"
         "    duly grant asks sheet.append\n"
     )

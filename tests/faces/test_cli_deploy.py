@@ -74,6 +74,7 @@ def test_a_text_that_is_active_already_makes_no_version(folder: Path) -> None:
         "version": "1.0",
         "missing": ["sheet.read"],
         "new": False,
+        "changes": [],
     }
     told = call(folder, "deploy", str(folder / "workflows" / "checks.js"), "--grant")
     assert told.stdout == "“checks” is active already, as version 1.0.\n"

@@ -24,17 +24,22 @@ from tests.faces.cli_stand import Facts, call, parse
 GIVEN: Final[Mapping[str, str]] = {
     "abandon": "{waiting_run}",
     "actions": "asks --limit 5",
+    "adopt": "9f86",
     "approvals": "",
     "approve": "{proposed} --yes",
     "attention": "--limit 10",
+    "attention_count": "",
     "backup": "backup.db",
     "check": "workflows/asks.js",
+    "connection": "sheet",
+    "connections": "",
     "deploy": "workflows/asks.js",
     "diff": "rests 1.0 2.0",
     "drop_secret": "sheet token",
     "events": "asks --status reserved",
     "extensions": "",
     "grant": 'asks sheet.append --mutations-per-day 3 --where {{"text":"Note*"}}',
+    "guide": "--for llm --language python",
     "ids": "{unknown}",
     "inputs": "asks",
     "logs": "{failed_run}",
@@ -42,12 +47,22 @@ GIVEN: Final[Mapping[str, str]] = {
     "mutations": "--status proposed",
     "outputs": "lost",
     "pause": "checks",
+    "proposal": "9f86",
+    "proposals": "",
+    "propose": "workflows/rests.js --note Why",
+    "begin_oauth": "sheet",
+    "finish_oauth": "sheet ticket --given x",
+    "prove": "sheet.append",
+    "offered": "sheet",
+    "pin": "sheet 9f86",
     "publish": "rests in --title Note-2 --message-id 2 --payload [1,{{}}]",
     "reconnect": "sheet",
     "reject": "{proposed} --yes",
     "approve_all": "{proposed}={hash} --yes",
     "allow": "{proposed} 2 9d --hash {hash} --yes",
     "allowances": "asks",
+    "models": "",
+    "questions": "asks",
     "certificate": "{proposed}",
     "find": "a --limit 3",
     "sql": "select/**/name/**/from/**/workflows",
@@ -59,11 +74,18 @@ GIVEN: Final[Mapping[str, str]] = {
     "sign_out": "duly_0_1",
     "tokens": "",
     "who": "duly_0_1",
+    "admitted": '["duly_0_1"]',
+    "channels": "",
+    "pair": "phone Ada",
+    "unpair": "phone Ada",
+    "asked": "x4mW0c2o3bJQm1h4s7pLzA",
+    "answer": "x4mW0c2o3bJQm1h4s7pLzA yes 3f9a",
     "remove": "checks",
     "resume": "checks",
     "retry": "{failed_run}",
     "revoke": "asks sheet.append",
     "rollback": "rests 1.0",
+    "decline": "rests 1.0",
     "run": "{failed_run}",
     "run_now": "checks",
     "runs": "asks --handler file",
@@ -71,18 +93,27 @@ GIVEN: Final[Mapping[str, str]] = {
     "new_link": "--scope read",
     "new_token": "ci --scope agent",
     "next_due": "",
+    "preview": "workflows/checks.js --text-only",
+    "write": "Greet",
+    "grants": "asks",
+    "uses": "rests 1.0",
+    "upcoming": "checks --times 3",
+    "history": "{failed_run}",
+    "writes": "",
     "secrets": "",
     "hosts": "",
     "source": "rests 1.0",
     "set_secret": "sheet other",
     "short_ids": '["{unknown}"]',
     "settle": '{unknown} happened --yes --result {{"row":1}}',
+    "simulate": "workflows/checks.js --crashes 1",
     "skip": "rests in 1",
     "tidy": "",
     "tools": "",
     "try_": "workflows/checks.js",
     "verify": "",
     "versions": "rests",
+    "wait": "--id asks --seconds 1",
     "what_if": "asks workflows/asks.js",
     "why": "{unknown}",
     "workflow": "asks",
@@ -94,24 +125,30 @@ GIVEN: Final[Mapping[str, str]] = {
     "bus.emit": 'task {{"text":"x"}} --correlation-id c',
     "bus.journal": "--topic task",
     "bus.resume": "",
+    "bus.subscribers": "",
     "bus.retry": "{dead_event} test:task",
     "bus.schedule_at": '60 task {{"text":"x"}} --source me',
     "bus.unsubscribe": "test:task",
 }
 # Refused on this store, the same way by either: everything is kept here, no tool has anything to
-# amend, nothing was allowed, no host shows a page, and no caller was let in.
+# amend, none is of an MCP server, nothing was allowed, no model is set, no host shows a page, no
+# caller was let in, nothing is proposed, and what is simulated changes nothing.
 REFUSED: Final = frozenset(
     {
         *("tidy", "amend", "revoke_allowance", "new_link", "receive"),
-        *("revoke_token", "sign_in", "sign_out", "who"),
+        *("revoke_token", "sign_in", "sign_out", "who", "decline", "prove"),
+        *("pair", "unpair", "asked", "adopt", "proposal", "simulate", "offered", "pin"),
+        *("begin_oauth", "finish_oauth", "write"),
     }
 )
 # Commands whose help has examples of its own, with what only they can do.
-OWN_HELP: Final = frozenset({"check", "tools", "try_"})
+OWN_HELP: Final = frozenset({"check", "guide", "preview", "simulate", "tools", "try_", "write"})
+# What is said beside the answer because a host runs.
+BESIDE: Final = "A host is running, so secrets stay with it: a read that needs one fails here.\n"
 STDIN: Final[Mapping[str, str]] = {"set_secret": "a secret"}
 # What is another one each time: ids that are made, moments, and how long it is until then.
 NEW: Final = re.compile(
-    r"duly_[0-9a-f]{12}_[0-9a-f]{64}|whsec_[\w+/=]+|\b[0-9a-f]{40}\b|"
+    r"duly_[0-9a-f]{12}_[0-9a-f]{64}|whsec_[\w+/=]+|\b[0-9a-f]{32}(?:[0-9a-f]{8})?\b|"
     r"(run|action|mutation)_[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.]+Z|\bin \d+ (s|min|h)\b"
 )
 
@@ -130,7 +167,7 @@ def words(verb: str, facts: Facts) -> list[str]:
 def type_it(folder: Path, verb: str, facts: Facts) -> tuple[int, object]:
     result = call(folder, *words(verb, facts), "--json", given=STDIN.get(verb))
     if result.exit_code:
-        return result.exit_code, masked(folder, result.stderr)
+        return result.exit_code, masked(folder, result.stderr).removeprefix(BESIDE)
     return 0, json.loads(masked(folder, result.stdout))
 
 
@@ -155,6 +192,20 @@ def test_every_verb_answers_the_same_with_a_running_host_and_without(
             answers.append(type_it(own, verb, facts))
     assert answers[0] == answers[1]
     assert (answers[0][0] != 0) == (verb in REFUSED), answers[0]
+
+
+def test_the_secret_that_a_sender_gave_is_typed_and_never_an_argument(
+    past: tuple[Path, Facts], tmp_path: Path
+) -> None:
+    """A5, G12: it is read from stdin where there is no terminal; one that is made is shown."""
+    own = cli_stand.copy(past[0], tmp_path / "own")
+    opened = ("new-hook", "asks", "in", "--sender")
+    given = call(own, *opened, "slack", given="8f742231b10e8888abcd99\n")
+    assert given.output == "slack posts to /hooks/asks/in and signs with the secret it gave you.\n"
+    made = call(own, *opened, "github")
+    assert "and signs with whsec_" in " ".join(made.output.split())
+    assert call(own, *opened, "stripe", "--secret", "x" * 20).exit_code == 2
+    assert "asks/in@slack" in call(own, "secret", "list").output
 
 
 def find(name: str) -> click.Command:

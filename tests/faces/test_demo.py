@@ -147,8 +147,9 @@ async def test_seven_mails_are_one_row_each_in_both_tables_through_a_kill(tmp_pa
     # What was told, and what can be done next.
     assert readme_page.mask(out) == readme_page.mask(readme_page.shown())
     pids = [int(each) for each in re.findall(r"The host is process (\d+)\.", out)]
-    assert len(set(pids)) == 2
+    assert len(set(pids)) == 4
     assert f"Process {pids[0]} was ended by SIGKILL." in out
+    assert f"Process {pids[2]} was ended by SIGKILL." in out
     assert all(ends(pid) for pid in pids)
     assert sorted(path.name for path in (folder / ".demo").iterdir()) == []
     paste(out, tmp_path)
@@ -241,7 +242,8 @@ def test_an_earlier_demo_is_made_anew_and_what_else_is_there_stays(tmp_path: Pat
             "mailbox/mine.eml",
             "mailbox/archive/x",
         ],
-        *["tables/mine.csv", "duly.toml"],
+        *["tables/mine.csv", "duly.toml", "post/mine.txt", "post/workflows/mine.py"],
+        "post/workflows/mail_desk.py",
     ],
 )
 def test_what_a_person_made_in_an_earlier_demo_is_not_taken_away(tmp_path: Path, name: str) -> None:
@@ -249,7 +251,7 @@ def test_what_a_person_made_in_an_earlier_demo_is_not_taken_away(tmp_path: Path,
     folder = DemoFolder(tmp_path)
     folder.build(TABLE)
     folder.deliver(write_mails(2, 1))
-    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(RequestRefused, match="is not as a demo makes it"):
@@ -277,9 +279,9 @@ async def test_a_folder_whose_host_is_at_work_is_left_alone(tmp_path: Path) -> N
 
 
 def test_the_demo_s_workflows_stand_among_the_examples() -> None:
-    for flow in FLOWS:
-        text = (house.SOURCE / "faces/demo/text" / f"{flow.file}.txt").read_text(encoding="utf-8")
-        assert (house.ROOT / "examples/demo" / flow.file).read_text(encoding="utf-8") == text
+    for file in (*(flow.file for flow in FLOWS), "mail_desk.py"):
+        text = (house.SOURCE / "faces/demo/text" / f"{file}.txt").read_text(encoding="utf-8")
+        assert (house.ROOT / "examples/demo" / file).read_text(encoding="utf-8") == text
 
 
 # -- The mails ------------------------------------------------------------------------------------

@@ -150,3 +150,21 @@ def test_a_host_that_runs_as_root_is_told_who_stays_root_with_it(
     found = list(module._user())
     assert [each.state for each in found] == ([] if words is None else [State.WARN])
     assert all(words is not None and words in each.sentence for each in found)
+
+
+def test_what_a_channel_lacks_is_told_and_nothing_outside_is_reached() -> None:
+    """G11: a host that serves has tried the token; the doctor says what it found out."""
+    account = {"account": "7"}
+    bot = {"name": "phone", "problem": None, "pairs": True, "accounts": [account]}
+    cases: list[tuple[dict[str, Any], set[str], bool, State, str]] = [
+        ({}, {"phone.token"}, True, State.OK, "phone works."),
+        ({}, {"phone.token"}, False, State.OK, "a host finds out that serves"),
+        ({"problem": "The token is none of a bot."}, {"phone.token"}, True, State.BAD, "none of a"),
+        ({}, {"other.token"}, False, State.BAD, "phone has no token of a bot."),
+        ({"accounts": []}, {"phone.token"}, True, State.WARN, "no account is paired"),
+        ({"accounts": [{"account": None}]}, {"phone.token"}, True, State.WARN, "no account"),
+        ({"pairs": False}, set(), True, State.OK, "phone works."),
+    ]
+    for changed, secrets, is_served, state, said in cases:
+        (found,) = module.find_channels([{**bot, **changed}], secrets, is_served=is_served)
+        assert (found.what, found.state, said in found.sentence) == ("channels", state, True)

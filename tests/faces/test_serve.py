@@ -211,14 +211,15 @@ def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> No
                     said.extend(os.read(ours, 65536))
                 return words in said
 
-            wait_for(lambda: has_said(b"1 workflow"), "the status")
+            wait_for(lambda: has_said(b"1 need attention"), "the approval that waits")
             wait_for(lambda: has_said(b"Next check in"), "the next check")
             host.tell(signal.SIGTERM)
             wait_for(lambda: has_said(b"Stopped."), "the end")
             assert host.end() == 0
     finally:
         os.close(ours)
-    assert "0 running · 0 need attention · 0 with work pending" in said.decode()
+    line = "1 workflow · 0 running · 1 need attention · 0 with work pending · Next check in"
+    assert line in said.decode()
 
 
 @pytest.mark.parametrize(

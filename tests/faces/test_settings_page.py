@@ -16,6 +16,7 @@ import pytest
 from duly.api.build import CHANNELS, CONNECTORS, build_host
 from duly.api.project import Project
 from duly.config import APPROVALS, NO_SETTINGS, Backoff, Config, WorkflowPolicy, load
+from duly.model_settings import ModelSettings
 from tests import house
 
 DOCS = house.ROOT / "docs"
@@ -23,13 +24,22 @@ PAGE = (DOCS / "settings.md").read_text(encoding="utf-8")
 CHAPTER = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"\[([\w.]+)\]")
 ROW = re.compile(r"^\| `([a-z_]+)` \| (?:`(.+?)`|–) \|", re.MULTILINE)
-USE = re.compile(r'^\| `"([a-z]+)"` \| (.*?) \|', re.MULTILINE)
+USE = re.compile(r'^\| `"([a-z0-9_]+)"` \| (.*?) \|', re.MULTILINE)
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r"^```python\n# (\w+)\.py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOP = "At the top of the file"
 
 # The pages that show a piece of a duly.toml, and the modules they leave to the reader.
-PAGES = ("connectors", "event-bus", "extensions", "repair", "settings", "writing-workflows")
+PAGES = (
+    "connectors",
+    "event-bus",
+    "models",
+    "extensions",
+    "google",
+    "repair",
+    "settings",
+    "writing-workflows",
+)
 CARDS = """
 import duly
 
@@ -83,6 +93,8 @@ def default_of(key: str) -> Any:
     """Answer what a setting is without a file."""
     if key.startswith("policy.workflows.NAME."):
         return getattr(WorkflowPolicy(), key.rpartition(".")[2])
+    if key.startswith("models.NAME."):
+        return next(each.default for each in fields(ModelSettings) if key.endswith(f".{each.name}"))
     value: Any = Config()
     for name in key.split("."):
         value = getattr(value, name)
@@ -138,7 +150,7 @@ def test_every_built_in_kind_stands_there_with_its_keys(
 def test_every_word_of_an_approval_stands_there() -> None:
     """A3: the words, in the order of their strictness, with nothing beside them."""
     table = chapters()["[policy]"].partition("| word |")[2]
-    words = re.findall(r'^\| `"([a-z:]+)"` \|', table, re.MULTILINE)
+    words = re.findall(r'^\| `"([a-z:_]+)"` \|', table, re.MULTILINE)
     assert sorted(words) == sorted(APPROVALS)
 
 

@@ -21,6 +21,7 @@ from duly.faces import socket as control
 from duly.faces.room import Answers, Room, Shelf
 from duly.faces.socket import Control
 from duly.host import Host
+from duly.rules.source import EXAMPLE
 from tests.faces.stand import Client, assert_alive, client, listening, project, replace_verb
 
 FEW = Room(connections=4, user_connections=3)
@@ -323,6 +324,17 @@ async def test_who_acts_is_who_the_kernel_names(
             assert "answer" in await second.ask(id=3, verb="backup", args=copy)
         done = [act.by for act in await host.actions()]
         assert done == [other.pw_name, pwd.getpwuid(os.getuid()).pw_name]
+
+
+async def test_what_is_done_with_the_scope_agent_is_an_agents(tmp_path: Path) -> None:
+    """G5, A6: a person sees what a model did in their name."""
+    async with listening(tmp_path) as (host, path), client(path) as each:
+        source = {"language": "python", "text": EXAMPLE["text"]}
+        sent = await each.ask(id=1, verb="propose", args={"source": source}, scope="agent")
+        assert sent["answer"]["author"] == f"agent:{pwd.getpwuid(os.getuid()).pw_name}"
+        kept = await each.ask(id=2, verb="adopt", args={"proposal": sent["answer"]["hash"]})
+        assert "answer" in kept, kept
+        assert [act.verb for act in await host.actions()] == ["adopt", "propose"]
 
 
 async def test_without_a_host_who_acts_is_who_runs_the_command(

@@ -15,11 +15,13 @@ from duly.env import Boot, Loop
 from duly.faces.cli.template import TEMPLATES
 from duly.rules.word import Status
 from tests.faces import example_text
+from tests.faces.post_stand import make_desk, posting, rows_of
 from tests.faces.real import call
 
 MINUTE_MS: Final = 60 * 1000
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
+DESK: Final = "mail-desk"  # needs an account: its test has a mail server
 TYPED: Final = "mail-to-table-js"  # is tried with commands alone; the others cost less
 DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 MAILS: Final = """\
@@ -80,7 +82,7 @@ def say(folder: Path, *words: str) -> str:
     return told.output
 
 
-@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != TYPED])
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name not in (TYPED, DESK)])
 async def test_a_template_works_as_it_is_and_does_nothing_twice(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,11 +131,31 @@ def test_a_template_works_from_the_command_line(tmp_path: Path) -> None:
     assert say(folder, "drain").startswith("No runs were committed")
 
 
+def test_the_desk_works_with_an_account(tmp_path: Path) -> None:
+    """W5, L3: with the lines of an account filled in, each mail is a row, an answer, a message."""
+    folder = tmp_path / "desk"
+    with posting() as post:
+        make_desk(folder, post)
+        assert "nothing to say against it" in say(
+            folder, "check", str(folder / "workflows" / "mail_desk.py")
+        )
+        say(folder, "deploy", "--grant")
+        say(folder, "drain")
+        assert "mail.send" in say(folder, "approvals")  # no mail leaves unseen
+        assert post.sent == []
+        settings = folder / "duly.toml"
+        settings.write_text(settings.read_text().replace('"mail.send" = "always", ', ""))
+        say(folder, "approve-all", "--yes")
+        say(folder, "drain")
+        found = (len(rows_of(folder)), len(post.sent), len(post.messages))
+        assert found == (3, 3, 3)
+
+
 def test_the_templates_are_listed_with_what_they_do() -> None:
     """U6: one line each, and nothing is made."""
     lines = say(Path(), "init", "--templates").splitlines()
     assert [line.split()[0] for line in lines] == list(TEMPLATES)
-    assert [line.endswith(TEMPLATES[line.split()[0]].example.says) for line in lines] == [True] * 12
+    assert [line.endswith(TEMPLATES[line.split()[0]].example.says) for line in lines] == [True] * 13
     refused = call(None, "init", "--template", "nope")
     assert refused.exit_code == 2
     assert "'mail-to-table'" in refused.output

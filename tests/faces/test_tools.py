@@ -32,7 +32,7 @@ def test_one_tool_is_explained_in_both_languages(project: Path) -> None:
     assert "capability:  outbox.write" in told
     assert "the outside is asked whether it happened" in told
     assert "inbox" not in told
-    assert call(project, "tools", "inbox").stdout.count("capability:") == 3
+    assert call(project, "tools", "inbox").stdout.count("capability:") == 5
 
 
 def test_an_unknown_tool_is_refused_with_the_nearest_name(project: Path) -> None:

@@ -43,7 +43,7 @@ from duly.api.wire import (
     Scan,
     ask_peer,
     listen,
-    name_user,
+    name_actor,
     read_strictly,
     stop_accepting,
     write_error,
@@ -97,7 +97,7 @@ class Control:
         self.turns = count()
         self.looking = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
         self._path = path
-        self._told = {"settings": settings, "page": page}
+        self.told: dict[str, Json] = {"settings": settings, "page": page}
         self._talks: dict[asyncio.Task[None], Talk] = {}
         self._server: asyncio.Server | None = None
         self._is_closing = False
@@ -187,7 +187,7 @@ class Control:
             "store": self.host.place,
             "since": to_json(self.host.opened_at),
             "serving": self.host.is_working,
-            **{name: each for name, each in self._told.items() if each is not None},
+            **{name: each for name, each in self.told.items() if each is not None},
         }
 
 
@@ -370,7 +370,7 @@ class Talk:
     async def _make_answer(self, request: Request) -> bytes:
         """Carry out a verb; only the line is kept of what it returned."""
         scope = self._scope.lowered_to(request.scope)
-        by = request.by or self._by
+        by = request.by or self._by(scope)
         answer = await perform(
             self._host, request.verb, request.args, by=by, scope=scope, verbs=self._verbs
         )
@@ -409,10 +409,9 @@ class Talk:
             task.cancel()
         await self.send({"id": request.id, "stop": True})
 
-    @property
-    def _by(self) -> str:
-        """Who acts, as the kernel says."""
-        return name_user(self.user)
+    def _by(self, scope: Scope) -> str:
+        """Who acts, as the kernel says; a client with less than all is one's agent (G5)."""
+        return name_actor(self.user, scope)
 
     async def send(self, message: Mapping[str, Json]) -> None:
         """Send one message; a client that has gone misses it."""

@@ -134,10 +134,13 @@ def allow(
 @click.command(cls=Spelled, verb="reject")
 @click.argument("mutation", required=False, shell_complete=complete_id(("mutation",)))
 @click.option("--reason", help="Why; it is kept with the call.")
+@hash_option
 @yes_option
 @json_option
 @pass_face
-def reject(face: Face, mutation: str | None, reason: str | None, yes: bool) -> None:
+def reject(
+    face: Face, mutation: str | None, reason: str | None, seen: str | None, yes: bool
+) -> None:
     """Decline a proposed call: nothing is sent, and its events end skipped.
 
     Without a name it is about the only call that waits.
@@ -147,7 +150,7 @@ def reject(face: Face, mutation: str | None, reason: str | None, yes: bool) -> N
     if row["status"] == MutationStatus.PROPOSED:
         _ask(face, "Decline it, and skip what it was for?", is_yes=yes)
     given: dict[str, Json] = {} if reason is None else {"reason": reason}
-    _act(face, "reject", mutation=mutation, **given)
+    _act(face, "reject", mutation=mutation, seen=seen or row["hash"], **given)
 
 
 @click.command(cls=Spelled, verb="settle")

@@ -184,6 +184,8 @@ def _tell(made: dict[str, Any]) -> None:
     is_at = f"version {deployed['version']}"
     told = f"at {is_at}" if deployed["new"] else f"active already, as {is_at}"
     say(f"{in_quotes(deployed['workflow'])} is {told}.")
+    for each in deployed["changes"]:
+        say(f"{each['tool']}: {each['text']}", indent=2)
     for capability in deployed["missing"]:
         name = quote(deployed["workflow"])
         say(f"It waits at its first call that needs {capability}. To allow that:", indent=2)

@@ -45,6 +45,8 @@ FREE_LOW_BYTES: Final = 1024 * MIB
 # No clock that is right shows a time before this was written, in milliseconds since 1970 UTC.
 NO_EARLIER_MS: Final = 1_767_225_600_000  # 2026-01-01
 AHEAD_MAX_MS: Final = 300_000
+CHANNELS: Final = "channels"  # what the secrets of channels are kept under
+TOKEN: Final = "token"
 PACKAGES: Final = {
     "apsw": "SQLite",
     "quickjs-ng": "the JavaScript interpreter",
@@ -292,14 +294,43 @@ async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
                 yield Finding("host", State.OK, "None is running.")
             if project.database is not None:
                 yield _verified(project, cast("Any", await session.call("verify")))
-            for secret in cast("list[dict[str, Any]]", await session.call("secrets")):
+            secrets = cast("list[dict[str, Any]]", await session.call("secrets"))
+            for secret in secrets:
                 if secret["problem"]:
                     yield Finding("secrets", State.BAD, str(secret["problem"]))
+            if project.config.channels:
+                channels = cast("list[dict[str, Any]]", await session.call("channels"))
+                names = {str(each["name"]) for each in secrets if each["connector"] == CHANNELS}
+                for finding in find_channels(channels, names, is_served=host is not None):
+                    yield finding
             actions = cast("list[dict[str, Any]]", await session.call("actions", limit=1))
             if (ahead := _ahead(actions)) is not None:
                 yield ahead
     except DulyError as error:
         yield Finding("store", State.BAD, str(error))
+
+
+def find_channels(
+    channels: list[dict[str, Any]], secrets: set[str], *, is_served: bool
+) -> Iterator[Finding]:
+    """Say how the channels stand. A host that serves has tried the token of each bot by itself:
+    what it found out is told, and nothing outside is reached from here.
+    """
+    for each in channels:
+        name = each["name"]
+        if each["problem"]:
+            yield Finding("channels", State.BAD, f"{name}: {each['problem']}")
+        elif each["pairs"] and f"{name}.{TOKEN}" not in secrets:
+            advice = f"duly secret set {CHANNELS} {name}.{TOKEN}"
+            yield Finding("channels", State.BAD, f"{name} has no token of a bot.", advice)
+        elif each["pairs"] and not any(one["account"] for one in each["accounts"]):
+            said = f"{name} asks no person: no account is paired with it."
+            yield Finding("channels", State.WARN, said, f"duly channel pair {name} NAME")
+        elif each["pairs"] and not is_served:
+            said = f"{name} has a token; whether it is good, a host finds out that serves."
+            yield Finding("channels", State.OK, said)
+        else:
+            yield Finding("channels", State.OK, f"{name} works.")
 
 
 def _verified(project: Project, answer: dict[str, Any]) -> Finding:

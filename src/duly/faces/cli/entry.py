@@ -199,6 +199,8 @@ def approval_facts(each: Answer, *, indent: int = 0) -> None:
     for name, text in each["form"]:
         if not isinstance(args, dict) or name not in args:
             say(f"{name}: {text}", indent=indent)
+    if each["answering"]:
+        say(f"if its answer is lost: {each['answering']['text']}", indent=indent)
     say(f"hash: {each['hash']}", indent=indent)
     if each["amended_by"]:
         say(f"amended by {each['amended_by']}; the script asked for:", indent=indent)

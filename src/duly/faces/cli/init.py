@@ -114,10 +114,12 @@ def _plan_template(template: Template) -> tuple[Sequence[str], Mapping[str, str]
         f'[connectors.{name}]\nuse = "{kind}"\npath = "{name}"\n'
         for name, kind in example.connectors.items()
     )
+    connectors += example.settings
     readme = _read("template", "README.md.txt")
     for word, text in {"says": example.says, "source": source, "seen": example.seen}.items():
         readme = readme.replace(f"{{{{{word}}}}}", text)
     settings = _read("template", "duly.toml.txt").replace("{{connectors}}\n", connectors)
+    settings = settings.replace("{{approvals}}", example.approvals)
     return ("workflows", *example.connectors), {
         "duly.toml": settings,
         source: _read("example", f"{template.file}.txt"),

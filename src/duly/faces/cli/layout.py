@@ -17,6 +17,7 @@ from duly.faces.cli import entry
 from duly.faces.cli.base import say, table
 from duly.faces.cli.call import claim, value
 from duly.faces.cli.view import View
+from duly.words.page import event_word
 from duly.words.replay import say_replay
 from duly.words.seal import say_changed, say_once, say_sound, say_unseen
 
@@ -130,6 +131,14 @@ def certified(answer: Answer, view: View) -> None:
     say(say_unseen(answer["unseen"]))
 
 
+def _of(count: int, most: int | None) -> str:
+    return str(count) if most is None else f"{count} of {most}"
+
+
+def _tokens(each: Answer) -> str:
+    return str(each["tokens_in"] + each["tokens_out"])
+
+
 def list_changed(certificate: Answer) -> list[Answer]:
     """List the changes of a certificate whose seal does not fit."""
     return [each for each in certificate["changes"] if not each["seal"]["is_whole"]]
@@ -138,7 +147,8 @@ def list_changed(certificate: Answer) -> list[Answer]:
 def found(answer: Answer, view: View) -> None:
     """Show what a search found, and how to go on."""
     keys = ("workflow", "topic", "message_id", "status", "title")
-    table(([each[key] for key in keys] for each in answer["hits"]), keys)
+    told = ({**each, "status": event_word(each, each["status"])} for each in answer["hits"])
+    table(([each[key] for key in keys] for each in told), keys)
     if answer["after"]:
         say(f"There may be more: add --after {answer['after']}")
 
@@ -205,9 +215,13 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
     "Event": Layout(
         columns=Columns(
             ("seq", "topic", "message id", "status", "title"),
-            lambda each, _: [
-                each[name] for name in ("seq", "topic", "message_id", "status", "title")
-            ],
+            lambda each, _: (
+                each["seq"],
+                each["topic"],
+                each["message_id"],
+                event_word(each, each["status"]),
+                each["title"],
+            ),
         )
     ),
     "Version": Layout(
@@ -236,6 +250,27 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
                 view.named(each["target"] or ""),
             ),
             times=("at",),
+        )
+    ),
+    "ModelUse": Layout(
+        columns=Columns(
+            ("day", "account", "model", "calls", "tokens", "reserved", "cost"),
+            lambda each, view: (
+                *(each["day"][:10], each["account"], each["model"]),
+                *(_of(each["calls"], each["calls_max"]), _tokens(each)),
+                *(str(each["reserved"]), f"{each['cost']:g}"),
+            ),
+        )
+    ),
+    "ShownQuestion": Layout(
+        columns=Columns(
+            ("asked", "account", "model", "for", "status", "tokens", "question", "answer"),
+            lambda each, view: (
+                *(view.cell(each["asked_at"]), each["account"], each["model"], each["purpose"]),
+                *(each["fault"] or each["status"], _tokens(each)),
+                *(each["question"][:40], (each["answer"] or "–")[:40]),
+            ),
+            times=("asked",),
         )
     ),
     "Allowance": Layout(

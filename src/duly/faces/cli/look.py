@@ -182,7 +182,9 @@ def _say_host(host: RunningHost | None, view: View, *, is_moving: bool) -> str:
         return "No host is running: nothing moves until `duly serve` (or `duly drain`, once)."
     if not host.serving:
         return f"A host is open (process {host.pid}), but it is not serving: nothing moves."
-    return f"The host runs since {view.clock.say(host.since)} (process {host.pid})."
+    down = " Its page ended and is started again; the log of the host says why."
+    said = f"The host runs since {view.clock.say(host.since)} (process {host.pid})."
+    return said + down * host.page_down
 
 
 # -- Why ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from duly.api.page import GIVES_SECRET, HookSender
 from duly.api.registry import VERBS
 from duly.api.text import visible
 from duly.faces.cli.base import (
@@ -20,6 +21,7 @@ from duly.faces.cli.base import (
     json_option,
     pass_face,
 )
+from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.table import ROWS
@@ -47,7 +49,7 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
             "A secret is no argument: your shell and every list of processes would show it. "
             "Leave it out and type it when you are asked, or give it on stdin."
         )
-    value = _read(connector, name)
+    value = read_secret(f"The secret {name} of {connector}")
     args = {"connector": connector, "name": name}
     told = face.call("set_secret", **args, value=value)
     if face.is_json:
@@ -56,11 +58,40 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
         shown("set_secret", told, args)
 
 
-def _read(connector: str, name: str) -> str:
+@click.command("new-hook", cls=Spelled, verb="new_hook")
+@click.argument("workflow", shell_complete=complete_workflow)
+@click.argument("topic")
+@click.option(
+    "--sender",
+    type=click.Choice([*map(str, HookSender)]),
+    default=str(HookSender.STANDARD),
+    help="How it signs. [standard if you do not say]",
+)
+@json_option
+@pass_face
+def new_hook(face: Face, workflow: str, topic: str, sender: str) -> None:
+    """Open a topic with ingress to a webhook; its secret is shown this once.
+
+    A secret it had before is replaced. Slack and Stripe give the secret to you: you are asked for
+    it unseen; without a terminal it is read from stdin.
+    """
+    args = {"workflow": workflow, "topic": topic, "sender": sender}
+    given = {}
+    if sender in GIVES_SECRET:
+        given["secret"] = read_secret(f"The signing secret that {sender} shows you")
+    told = face.call("new_hook", **args, **given)
+    if face.is_json:
+        echo_json(told)
+    else:
+        shown("new_hook", told, args)
+
+
+def read_secret(question: str) -> str:
+    """Ask for a secret unseen; without a terminal it is read from stdin."""
     # A person types it unseen, also where the answer goes into a file or a pipe.
     if is_typed():
-        question = visible(f"The secret {name} of {connector}")
-        typed: str = click.prompt(question, hide_input=True, confirmation_prompt=True, err=True)
+        asked = visible(question)
+        typed: str = click.prompt(asked, hide_input=True, confirmation_prompt=True, err=True)
         return typed
     return read_text(sys.stdin.buffer, "stdin").rstrip("\r\n")
 

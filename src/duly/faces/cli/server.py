@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from duly.api.project import Project
     from duly.api.server import ServerFacts
 
-CLOCK_OFF_MAX_MS: Final = 5_000
 PAGE: Final = "docs/postgresql.md"
 
 
@@ -30,7 +29,9 @@ def judge(project: Project) -> Iterator[Finding]:
         yield _durability(facts)
         yield _standby(facts)
         yield from _connections(facts)
+        yield from _timeouts(facts)
         yield from _clock(facts)
+        yield from _homeless(facts)
 
 
 def _version(project: Project, facts: ServerFacts) -> Finding:
@@ -81,8 +82,23 @@ def _connections(facts: ServerFacts) -> Iterator[Finding]:
         yield Finding("pooler", State.WARN, said, advice)
 
 
+def _timeouts(facts: ServerFacts) -> Iterator[Finding]:
+    for name, limit_ms in facts.timeouts:
+        said = f"{name} is {limit_ms / 1000:g} s for this user: the server ends what takes longer."
+        advice = f"Set it to 0 for this user; hosts set the timeouts they need ({PAGE})."
+        yield Finding("timeout", State.WARN, said, advice)
+
+
+def _homeless(facts: ServerFacts) -> Iterator[Finding]:
+    for workflow, machine in facts.homeless:
+        said = f"“{workflow}” uses files of the machine {machine}, and no host serves there."
+        advice = f"Start a host there, or set machine in [fleet] where its files are now ({PAGE})."
+        yield Finding("machine", State.WARN, said, advice)
+
+
 def _clock(facts: ServerFacts) -> Iterator[Finding]:
     from duly.api.machine import read_clocks
+    from duly.api.server import CLOCK_OFF_MAX_MS
 
     off_ms = facts.clock_ms - read_clocks()[0]
     if abs(off_ms) > CLOCK_OFF_MAX_MS:

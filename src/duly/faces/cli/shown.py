@@ -17,6 +17,7 @@ import click
 
 from duly.api.text import visible
 from duly.errors import ConfigError, RequestRefused
+from duly.faces import qr
 from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run
 from duly.faces.cli.spelling import Spelled
 
@@ -93,13 +94,18 @@ async def showing(
     default="admin",
     help="What the browser may do. [admin if you do not say]",
 )
+@click.option("--qr", "is_qr", is_flag=True, help="Draw the link as well, for a phone's camera.")
 @json_option
 @pass_face
-def open_(face: Face, scope: str) -> None:
+def open_(face: Face, scope: str, *, is_qr: bool) -> None:
     """Print a link that signs one browser in, once, within a minute.
+
+    A phone reaches the page if it has an address besides this machine's own: `hosts` in the
+    settings of the page.
 
     \b
     Example: duly open --scope decide
+             duly open --qr
     """
 
     async def asking() -> tuple[str, Any]:
@@ -115,3 +121,5 @@ def open_(face: Face, scope: str) -> None:
         echo_json({**link, "url": url})
     else:
         click.echo(url)  # in one line, so that it can be copied
+        if is_qr:
+            click.echo(qr.write_blocks(qr.encode(url)))

@@ -53,6 +53,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "init": Row(BEGIN, "Make a small project that works.", f"{HERE}.init:init"),
     "demo": Row(BEGIN, "See Duly survive a crash, here.", "duly.faces.demo.command:demo"),
     "guide": Row(BEGIN, "Read how to write a workflow; also for a model.", f"{HERE}.guide:guide"),
+    "connect": Row(
+        BEGIN, "Connect a service, and prove that it can be asked.", f"{HERE}.connect:connect"
+    ),
     "doctor": Row(BEGIN, "Check this machine and this project.", f"{HERE}.doctor:doctor"),
     "trust": Row(
         BEGIN, "Use a project that another user could have written.", f"{HERE}.trust:trust"
@@ -61,6 +64,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "help": Row(BEGIN, "List every command: `duly help all`.", f"{HERE}.help:help_"),
     "serve": Row(RUN, "Run the host until it is stopped.", f"{HERE}.serve:serve"),
     "dev": Row(RUN, "Run the host and deploy each file when it is saved.", f"{HERE}.dev:dev"),
+    "mcp": Row(RUN, "Serve this project to an agent by MCP.", f"{HERE}.mcp:mcp"),
     "drain": Row(
         RUN, "Work off what is due now, and end.", f"{HERE}.deploy:drain", example="duly drain"
     ),
@@ -102,9 +106,25 @@ ROWS: Final[Mapping[str, Row]] = {
         is_failed=lambda answer: not all(each["seal"]["is_whole"] for each in answer["changes"]),
     ),
     "approvals": Row(LOOK, "List the calls that wait for a yes or no."),
+    "models": Row(LOOK, "List what was asked of models, and what it cost."),
+    "questions": Row(LOOK, "List the newest questions to models."),
     "allowances": Row(LOOK, "List what needs no further yes."),
     "actions": Row(LOOK, "List what people and agents did."),
     "extensions": Row(LOOK, "List the extensions of the project."),
+    "attention-count": Row(LOOK, "Say how much waits for you."),
+    "grants": Row(LOOK, "List what a workflow may do."),
+    "uses": Row(LOOK, "List what a version of a workflow uses."),
+    "upcoming": Row(LOOK, "List the next times a workflow looks."),
+    "history": Row(LOOK, "List what happened to a run or a change."),
+    "connection": Row(LOOK, "Show what a connection needs, and what is proven."),
+    "offered": Row(
+        LOOK,
+        "Show the tools of an MCP server, and those agreed to.",
+        meanwhile="Asking the server …",
+    ),
+    "connections": Row(LOOK, "List the connections to outside services."),
+    "wait": Row(LOOK, "Wait until something stands otherwise."),
+    "writes": Row(LOOK, "Count the writes of the host that runs."),
     "next-due": Row(LOOK, "Say when the host has something to do next."),
     "approve": Row(
         DECIDE,
@@ -146,6 +166,18 @@ ROWS: Final[Mapping[str, Row]] = {
     "grant": Row(DECIDE, "Allow a workflow a capability.", is_moving=True),
     "revoke": Row(DECIDE, "Take a capability back."),
     "reconnect": Row(DECIDE, "Say that a connection works again.", is_moving=True),
+    "begin-oauth": Row(DECIDE, "Begin a sign-in at the provider of a service."),
+    "finish-oauth": Row(DECIDE, "End a sign-in with what came back.", is_moving=True),
+    "prove": Row(
+        DECIDE,
+        "Try once whether a service can be asked about a change.",
+        meanwhile="Making one real call, and looking for it …",
+    ),
+    "pin": Row(
+        DECIDE,
+        "Agree to the tools of an MCP server as shown.",
+        meanwhile="Asking the server …",
+    ),
     "check": Row(WRITE, "Say all that is wrong with a source.", f"{HERE}.check:check"),
     "try": Row(
         WRITE,
@@ -153,6 +185,8 @@ ROWS: Final[Mapping[str, Row]] = {
         f"{HERE}.trial:try_",
         verb="try_",
     ),
+    "write": Row(WRITE, "Let a model write a workflow; you decide.", f"{HERE}.write:write"),
+    "preview": Row(WRITE, "Read in words what a source will do.", f"{HERE}.preview:preview"),
     "what-if": Row(
         WRITE,
         "Compare a source with what past runs did.",
@@ -167,6 +201,11 @@ ROWS: Final[Mapping[str, Row]] = {
     "source": Row(WRITE, "Show the text of a version."),
     "diff": Row(WRITE, "Show what changed between two versions."),
     "rollback": Row(WRITE, "Go back to an older version.", is_moving=True),
+    "propose": Row(WRITE, "Keep a source for a person to adopt."),
+    "proposals": Row(WRITE, "List the sources that are proposed."),
+    "proposal": Row(WRITE, "Show a proposed source."),
+    "adopt": Row(WRITE, "Put a proposed source to use.", is_moving=True),
+    "decline": Row(WRITE, "Turn a proposal down."),
     "remove": Row(WRITE, "Take a workflow out of service."),
     "secret": Row(KEEP, "Set, list and drop secrets of connectors.", f"{HERE}.secret:secret"),
     "secret set": Row(
@@ -203,10 +242,22 @@ ROWS: Final[Mapping[str, Row]] = {
     "token new": Row(KEEP, "Make a token for a program.", verb="new_token"),
     "token list": Row(KEEP, "List tokens and devices.", verb="tokens"),
     "token revoke": Row(KEEP, "Take a token or a device back.", verb="revoke_token"),
+    "channel": Row(KEEP, "List channels and pair accounts.", f"{HERE}.channel:channel"),
+    "channel pair": Row(KEEP, "Pair an account that may decide.", verb="pair"),
+    "channel list": Row(KEEP, "List channels and their accounts.", verb="channels"),
+    "channel unpair": Row(KEEP, "Take an account back.", verb="unpair"),
+    "asked": Row(KEEP, "Show what a message with a code asks."),
+    "answer": Row(KEEP, "Answer a message with a code."),
     "sign-in": Row(KEEP, "Use the code of a link."),
     "sign-out": Row(KEEP, "Take back the token that is given."),
     "who": Row(KEEP, "Say whose token this is."),
-    "new-hook": Row(KEEP, "Open a topic to a webhook."),
+    "admitted": Row(KEEP, "Say which of several tokens are good."),
+    "new-hook": Row(
+        KEEP,
+        "Open a topic to a webhook.",
+        f"{HERE}.secret:new_hook",
+        left_out=frozenset({"secret"}),
+    ),
     "receive": Row(KEEP, "Publish what a webhook sent.", is_moving=True),
     "bus": Row(KEEP, "Use the event bus.", f"{HERE}.bus:bus"),
     "bus emit": Row(KEEP, "Put an event on the bus.", defaults=CLI, is_moving=True),
@@ -220,6 +271,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "bus cancel": Row(KEEP, "Stop a deferred event.", is_failed=lambda answer: not answer),
     "bus journal": Row(KEEP, "List events, newest first."),
     "bus deliveries": Row(KEEP, "List deliveries, oldest event first."),
+    "bus subscribers": Row(KEEP, "List the subscribers of the bus."),
     "bus deferred": Row(KEEP, "List deferred events, in the order in which they fire."),
     "bus resume": Row(
         KEEP, "Let a bus that was restored from a backup tell what waits.", is_moving=True

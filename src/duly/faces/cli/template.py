@@ -25,13 +25,16 @@ Please have a look.
 class Example:
     """What a template makes beside its workflow: its connectors, by name, and sample files.
 
-    The folder of a connector bears its name. `seen` is where the outcome is found.
+    The folder of a connector bears its name. `seen` is where the outcome is found. `settings` are
+    connectors with more than a folder, which a person completes before the first start.
     """
 
     says: str
     connectors: Mapping[str, str]
     samples: Mapping[str, str]
     seen: str
+    settings: str = ""
+    approvals: str = '"*" = "never"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,45 @@ EXAMPLES: Final[Mapping[str, Example]] = {
 }
 
 
+DESK: Final = """\
+# Write your own address and servers; `duly secret set mail password` takes an app password, and
+# `duly prove mail.send` tries once whether sent mails can be found again.
+[connectors.mail]
+use = "mail"
+address = "you@example.com"
+imap = "imap.example.com"
+smtp = "smtp.example.com"
+
+# Make it once: python3 -c "import sqlite3; sqlite3.connect('books.db').executescript(open('books.sql').read())"
+[connectors.books]
+use = "sql"
+url = "sqlite:///books.db"
+
+[connectors.books.operations.add_mail]
+sql = "insert into mails (id, sender, subject) values (:id, :sender, :subject)"
+arguments = { id = "string", sender = "string", subject = "string" }
+
+# Where messages go: `duly secret set chat signing` takes its whsec_… secret.
+[connectors.chat]
+use = "webhook"
+url = "https://chat.example.com/hooks/mails"
+"""  # noqa: E501  # one line to paste
+
+BOOKS: Final = """\
+-- Every mail is one row.
+create table mails (id text primary key, sender text, subject text);
+"""
+
+# Needs an account, so it does not work on samples alone.
+MAIL_DESK: Final = Example(
+    "Every mail of an account becomes a row of a database, an answer and a webhook.",
+    {},
+    {"books.sql": BOOKS},
+    "books.db",
+    DESK,
+    '"mail.send" = "always", "*" = "never"',
+)
+
 # The demo's two workflows can run in one host, so the files of the two have two names.
 STEMS: Final = {"mail-to-table-js": "mail_to_table_js"}
 
@@ -111,4 +153,4 @@ TEMPLATES: Final[Mapping[str, Template]] = {
     )
     for name, example in EXAMPLES.items()
     for language, ending, suffix in (("Python", "", ".py"), ("JavaScript", "-js", ".js"))
-}
+} | {"mail-desk": Template("Python", "mail_desk.py", MAIL_DESK)}

@@ -1,11 +1,12 @@
 """`duly tools`: what scripts of this project may call, and what each call needs (A1).
 
 Law: it says what the connectors of duly.toml offer, in the spelling of both languages; no store is
-opened for it and nothing outside is asked.
+made for it and nothing outside is asked. A store that is there is asked what was proven (K10).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run, sa
 from duly.faces.cli.check import paint
 
 if TYPE_CHECKING:
-    from duly.api.tools import Parameter, Registry, Tool
+    from duly.api.tools import Registry, Tool
 
 
 @click.command()
@@ -51,8 +52,25 @@ def tools(face: Face, name: str | None, stubs: str | None) -> None:
     elif name is None:
         _list(registry, found)
     else:
+        proven = _find_proven(face, found)
         for each in found:
-            _explain(registry, each)
+            _explain(registry, each, proven)
+
+
+def _find_proven(face: Face, found: list[Tool]) -> dict[str, str]:
+    """Ask the store what was proven with the account, if there is one and it answers (K10)."""
+    from contextlib import suppress
+
+    from duly.errors import DulyError
+
+    proven: dict[str, str] = {}
+    if any(each.proof == "trial" for each in found) and face.project.has_store:
+        with suppress(DulyError):
+            answer: Any = face.call("connections")
+            for tool in (each for connection in answer for each in connection["tools"]):
+                if tool["answering"]["proven_at"] is not None:
+                    proven[tool["tool"]] = tool["answering"]["proof_text"]
+    return proven
 
 
 def _choose(registry: Registry, name: str | None) -> list[Tool]:
@@ -82,8 +100,8 @@ def _list(registry: Registry, found: list[Tool]) -> None:
     table(rows, ("tool", "kind", "risk", "what it does"))
 
 
-def _explain(registry: Registry, tool: Tool) -> None:
-    from duly.api.tools import camel
+def _explain(registry: Registry, tool: Tool, proven: Mapping[str, str]) -> None:
+    from duly.api.tools import camel, in_python
     from duly.api.tools import in_javascript as in_words
 
     takes = ", ".join(in_python(each) for each in tool.parameters)
@@ -101,42 +119,30 @@ def _explain(registry: Registry, tool: Tool) -> None:
         ("kind", tool.kind),
         ("capability", tool.capability),
         ("risk", tool.risk),
-        *_terms(tool),
+        *_terms(tool, proven.get(tool.name)),
     ]
     for word, value in rows:
         say(f"{word + ':':<13}{value}", indent=2)
     click.echo()
 
 
-def _terms(tool: Tool) -> list[tuple[str, str]]:
+def _terms(tool: Tool, proven: str | None) -> list[tuple[str, str]]:
     """Say how an unknown outcome of a mutation is settled (L5, L7)."""
     from duly.api.tools import ToolKind
 
     if tool.kind is not ToolKind.MUTATION:
         return []
+    from duly.words.asking import say_asked, say_key, say_proof
+
+    assert tool.asked is not None, tool
+    asked = [("key", say_key(tool.key_in)), ("can answer", say_asked(tool.asked, tool.lag_s))]
+    if proof := proven or say_proof(tool.proof, None, None):
+        asked.append(("proof", proof))
     if tool.idempotent:
-        return [("if unclear", "sent again; the outside makes it once")]
+        return [*asked, ("if unclear", "sent again; the outside makes it once")]
     if tool.reconciles:
-        return [("if unclear", "the outside is asked whether it happened")]
-    return [("if unclear", "a person is asked")]
-
-
-def in_python(parameter: Parameter) -> str:
-    """Write one parameter as a Python signature does."""
-    from duly.api.tools import PYTHON_TYPES, JsonType
-
-    types = [PYTHON_TYPES[each] for each in JsonType if each in parameter.types]
-    default = "" if parameter.required else " = …"
-    return f"{parameter.name}: {' | '.join(types) or 'Any'}{default}"
-
-
-def in_javascript(parameter: Parameter) -> str:
-    """Write one parameter as a TypeScript type does."""
-    from duly.api.tools import JAVASCRIPT_TYPES, JsonType, camel
-
-    types = dict.fromkeys(JAVASCRIPT_TYPES[each] for each in JsonType if each in parameter.types)
-    mark = "" if parameter.required else "?"
-    return f"{camel(parameter.name)}{mark}: {' | '.join(types) or 'any'}"
+        return [*asked, ("if unclear", "the outside is asked whether it happened")]
+    return [*asked, ("if unclear", "a person is asked")]
 
 
 def _record(registry: Registry, tool: Tool) -> dict[str, Any]:

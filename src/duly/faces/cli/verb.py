@@ -43,7 +43,12 @@ FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
 
 # What an option is for, by its name; `{verb}.{name}` says it better for one verb.
 OPTIONS: Final[Mapping[str, str]] = {
+    "redirect": "An address on 127.0.0.1 at which you listen.",
+    "begin_oauth.capabilities": "What else it shall be allowed, as a list in JSON.",
+    "device": "Sign in on another device, where the provider offers it.",
+    "given": "The whole address at which the browser ended.",
     "limit": "How many at most, 1 to 1000.",
+    "times": "How many of each producer, 1 to 100.",
     "before": "Go on behind the last entry of the page before: its id, seq or key.",
     "after": "Go on behind the last entry of the page before: its name, seq or key.",
     "status": "Only those with this status.",
@@ -62,8 +67,12 @@ OPTIONS: Final[Mapping[str, str]] = {
     "result": "What the change answered, if it happened.",
     "scope": "What it may do: read, agent, decide or admin.",
     "days": "How many days it lasts; without it, until it is revoked.",
-    "signed_at": "When it was signed, in seconds since 1970.",
-    "signature": "Its signature, as Standard Webhooks write it.",
+    "headers": "The headers that prove it, in small letters.",
+    "note": "Why, for the person who decides.",
+    "reason": "Why not.",
+    "seen": "What the answer before said; a change since then is answered at once.",
+    "seconds": "How long at most, 1 to 45.",
+    "replay": "Let it do things again because something bears another name.",
     "key": "The key of its address, in place of a signature.",
 }
 Given: TypeAlias = dict[str, Any]

@@ -18,9 +18,12 @@ from duly.api.clock import Loop
 from duly.api.text import visible
 from duly.faces.cli.base import run
 from duly.faces.demo.account import Entry
-from duly.faces.demo.folder import TABLE, DemoFolder
+from duly.faces.demo.folder import POST, TABLE, DemoFolder
 from duly.faces.demo.mail import write_mails
-from duly.faces.demo.walk import Walk, tell
+from duly.faces.demo.post import PostWalk
+from duly.faces.demo.post_server import Post
+from duly.faces.demo.tell import tell
+from duly.faces.demo.walk import Walk
 
 
 @click.command()
@@ -39,7 +42,8 @@ def demo(folder: Path, mails: int, seed: int, table: str) -> None:
 
     It makes a project in FOLDER (duly-demo), in which a workflow in Python and one in JavaScript
     bring mails into tables; it kills their host after a row was written and before that was
-    recorded, starts it again, and compares the tables with the ledger. The folder stays, to play
+    recorded, starts it again, and compares the tables with the ledger. Then it does the same over
+    the network, with a mail server, a database and webhooks of its own. The folder stays, to play
     with. An earlier demo in it is replaced.
 
     \b
@@ -66,7 +70,9 @@ async def _walk(folder: DemoFolder, mails: dict[str, bytes]) -> Entry:
         asyncio.get_running_loop().add_signal_handler(each, task.cancel)
     env = Loop()
     try:
-        return await Walk(folder, env).run(mails)
+        settled = await Walk(folder, env).run(mails)
+        await PostWalk(DemoFolder(folder.path / POST), env, Post()).run()
+        return settled
     except asyncio.CancelledError:
         raise click.Abort from None
     finally:

@@ -21,14 +21,17 @@ from duly.api.session import connect
 from duly.errors import RequestRefused
 
 MARK: Final = ".demo"
-FOLDERS: Final = (MARK, "mailbox", "tables", "workflows")
+POST: Final = "post"  # the project of the second part
+DESK: Final = f"{POST}/workflows/mail_desk.py"
+FOLDERS: Final = (MARK, "mailbox", "tables", "workflows", POST)
 SETTINGS: Final = "duly.toml"
 DATABASE: Final = ("duly.db", "duly.db-wal", "duly.db-shm", "duly.db.lock", "duly.db.socket")
 TABLE: Final = "duly.faces.demo.table:HeldTable"
 USE: Final = re.compile(r'^use = ".*"$', re.MULTILINE)
 # What a demo makes in its folders, with the one mail that it offers to make.
 OWN: Final = re.compile(
-    r"\.demo/.+|mailbox/(\.?[0-9]{3,}|again)\.eml"
+    r"\.demo/.+|post/((duly|books)\.db.*|duly\.toml|host\.log|workflows)"
+    r"|mailbox/(\.?[0-9]{3,}|again)\.eml"
     r"|tables/(mails(_js)?\.csv|\.mails(_js)?\.csv\.new|\.duly\.lock)",
     re.ASCII,
 )
@@ -91,7 +94,7 @@ class DemoFolder:
         """Make the project, in the place of an earlier one."""
         try:
             self._clear()
-            for each in FOLDERS:
+            for each in FOLDERS[:-1]:
                 (self.path / each).mkdir(parents=True)
             for path, text in self._texts().items():
                 path.write_text(text.replace("USE", table), encoding="utf-8")
@@ -113,12 +116,14 @@ class DemoFolder:
 
     def _strange(self) -> Iterator[Path]:
         """Find what a person made or changed where an earlier demo would be taken away."""
-        texts = self._texts()
+        kept = files("duly.faces.demo").joinpath("text/mail_desk.py.txt").read_text("utf-8")
+        texts = {**self._texts(), self.path / DESK: kept}
         for path, text in texts.items():
             is_there = path.exists()
             if is_there and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub("", text):
                 yield path
-        for path in sorted(each for name in FOLDERS for each in (self.path / name).glob("*")):
+        folders = (*FOLDERS, f"{POST}/workflows")
+        for path in sorted(each for name in folders for each in (self.path / name).glob("*")):
             if path not in texts and not OWN.fullmatch(path.relative_to(self.path).as_posix()):
                 yield path
 

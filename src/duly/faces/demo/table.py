@@ -52,7 +52,15 @@ class HeldTable(Table):
         super().__init__(path, name=name, key_column=True)
         self.hold = Path(hold)
 
-    @mutation(risk="low", noun="row", lag_s=1, timeout_s=TIMEOUT_S)
+    @mutation(
+        risk="low",
+        noun="row",
+        lag_s=1,
+        timeout_s=TIMEOUT_S,
+        key_in="field",
+        asked="exactly",
+        proof="itself",
+    )
     async def insert(self, call: Call, table: str, row: dict[str, Value]) -> Inserted:
         """Add one row to a table."""
         inserted = await self.write(call, table, row)

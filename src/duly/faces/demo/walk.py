@@ -8,44 +8,23 @@ Law 3  A chapter lasts as long as anything moves, on any machine.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import click
-
 from duly.api.clock import Env
 from duly.api.session import Session, connect
-from duly.api.text import visible
 from duly.api.word import InputStatus, Known, MutationStatus
-from duly.errors import DulyError
 from duly.faces.demo.account import Entry, compare, compare_settled, read_ledger
 from duly.faces.demo.folder import FLOWS, JAVASCRIPT, MARK, PYTHON, DemoFolder, Flow, Row
 from duly.faces.demo.process import LOOK_S, Process, serving
 from duly.faces.demo.table import HELD, HOLD, Hold
+from duly.faces.demo.tell import STUCK_S, Mismatch, heading, tell
 
 LATE_MAX: Final = 2  # mails that arrive while there is no host
-STUCK_S: Final = 60  # how long nothing may move
 PAGE: Final = 1000
 VIEW_MAX: Final = 7  # inputs that are shown
 ASKED: Final = "the table was asked, nothing was sent again"
-
-
-class Mismatch(DulyError):
-    """Table and ledger do not agree."""
-
-
-def heading(text: str) -> None:
-    """Begin a chapter; click drops the colour where the output is no terminal."""
-    colour = False if "NO_COLOR" in os.environ else None
-    click.echo(f"\n{click.style(text, bold=True)}", color=colour)
-
-
-def tell(*lines: str) -> None:
-    """Write lines below a heading."""
-    for text in lines:
-        click.echo(f"   {visible(text)}")
 
 
 @dataclass(slots=True)
