@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick hook slow breaks mutants fire where docs bench crash-window lock clean
+.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks mutants fire where docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -32,10 +32,22 @@ $(STAMP): pyproject.toml uv.lock Makefile
 demo: setup
 	$(BIN)/duly demo
 
-test: setup
+test: setup browser mail-server
 	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 check: test
+
+# The Chromium that the tests of the page drive: found, or fetched (tests/browser/chromium.py).
+browser: setup
+	@$(BIN)/python -m tests.browser.chromium
+
+# The Dovecot that the tests of mail speak with: found, or fetched (tests/connectors/dovecot.py).
+mail-server: setup
+	@$(BIN)/python -m tests.connectors.dovecot
+
+# The pictures of docs/page.md, made by the test that walks through every page.
+pictures: setup browser
+	PAGE_PICTURES=docs/pictures $(BIN)/python -m pytest tests/browser
 
 # Half a minute between two edits: format, lint, types, layers, rules, and the tests nearest to what
 # changed against `main` (tests/quick.py).
@@ -64,6 +76,7 @@ mutants: setup
 fire: setup
 	$(BIN)/python -m tests.fire --rounds 300
 	$(BIN)/python -m tests.fire --rounds 300 --threads
+	$(BIN)/python -m tests.fire.mail --rounds 200
 
 # `make where C8` prints the home, the tests and the sentence of a rule.
 ifeq (where,$(firstword $(MAKECMDGOALS)))

@@ -42,6 +42,7 @@ NOT_OURS = frozenset(
     {".git", ".venv", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache"}
     | {".ruff_cache", "__pycache__", ".bench", ".dmypy.json", "dist", "duly-demo"}
 )
+OTHER = frozenset({".egg-info", ".png"})  # no text of ours
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECK_LIST = re.compile(r"check \((\w+) (?:in \(|= )('[^']*'(?:(?:,|\s+or \1 =) '[^']*')*)\)")
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\);", re.MULTILINE | re.DOTALL)
@@ -53,9 +54,9 @@ def modules(folder: Path = SOURCE) -> list[Path]:
 
 
 def repository(root: Path = ROOT) -> Iterator[Path]:
-    """Walk every file the repository keeps; the lock file names hosts by its nature."""
+    """Walk every text the repository keeps; the lock file names hosts by its nature."""
     for path in sorted(root.iterdir()):
-        if path.name in NOT_OURS or path.name == "uv.lock" or path.suffix == ".egg-info":
+        if path.name in NOT_OURS or path.name == "uv.lock" or path.suffix in OTHER:
             continue
         if path.is_dir():
             yield from repository(path)

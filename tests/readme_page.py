@@ -21,6 +21,7 @@ SHOWN = re.compile(r"(?<=^```text\n)A demo of Duly.*?(?=^```$)", re.MULTILINE | 
 CHANCE = (
     (r"mutation_[0-9a-f]+", "MUTATION"),
     (r"\b(process|kill -9) \d+", r"\1 PID"),
+    (r"\b(port|at) \d{4,5}\b", r"\1 PORT"),
     (r" *export PATH=.*\n", ""),
 )
 

@@ -25,7 +25,7 @@ from duly.config import (
 )
 from duly.desk.secret import VARIABLE as KEY_VARIABLE
 from duly.errors import ConfigError
-from duly.rules.permission import Approval
+from duly.rules.permission import AFTER_MODEL, Approval
 from duly.store import queries
 
 KIB, MIB = 1024, 1024 * 1024
@@ -55,6 +55,9 @@ PAGE = {
     "log_lines": 256,
     "log_line_chars": 1000,
     "source_bytes": 256 * KIB,
+    "blob_bytes": 25 * MIB,
+    "blobs_bytes": 1024 * MIB,
+    "blobs_per_run": 100,
     "reconcile_s": 30,
     "repair_s": 300,
 }
@@ -348,8 +351,8 @@ def test_no_limit_is_wider_than_the_check_of_the_schema() -> None:
     """N, H3: the store would refuse in the middle of its work what the policy had let through."""
     found = re.findall(r"length\((\w+)\) (?:<=|between 1 and) (\d+)", queries.read("schema"))
     checks = {(f"{name}_chars", int(most)) for name, most in found}
-    # The name of a token is no name of a script: no limit of the policy is for it.
-    assert checks - {("name_chars", 80)} == set(SCHEMA_CHARS.items())
+    # The name of a token or of an account is no name of a script: no limit of the policy is for it.
+    assert checks - {("name_chars", 80), ("name_chars", 60)} == set(SCHEMA_CHARS.items())
     for name, most in SCHEMA_CHARS.items():
         assert getattr(Limits(**{name: most}), name) == most
         with pytest.raises(ConfigError, match=f"^{name} is {most + 1}, and the store keeps"):
@@ -391,7 +394,7 @@ def test_an_unknown_word_of_approval_is_refused(
     section: type[Policy] | type[WorkflowPolicy],
 ) -> None:
     """A3: approval is never, always, above low or above medium."""
-    for word in ("never", "always", "above:low", "above:medium"):
+    for word in ("never", "always", "above:low", "above:medium", "after_model"):
         assert section(approvals={"*": word}).approvals == {"*": word}
     with pytest.raises(ConfigError, match=r"approvals\.\* is 'above:high'"):
         section(approvals={"*": "above:high"})
@@ -399,7 +402,7 @@ def test_an_unknown_word_of_approval_is_refused(
 
 def test_settings_and_permission_know_the_same_words_of_approval() -> None:
     """A3: config stands below the rules and cannot import their words, so a test compares them."""
-    assert set(APPROVALS) == {word.value for word in Approval}
+    assert set(APPROVALS) == {AFTER_MODEL, *(word.value for word in Approval)}
 
 
 def test_a_policy_does_not_change_with_the_dict_it_was_made_from() -> None:

@@ -57,7 +57,7 @@ def children() -> set[str]:
 def test_a_host_is_built_with_the_promised_words() -> None:
     """H1: the signature is part of the interface."""
     words = list(inspect.signature(Host).parameters)
-    assert " ".join(words[:7]) == "url connectors policy repairer extensions channels env"
+    assert " ".join(words[:7]) == "url connectors policy repairer extensions channels models"
 
 
 def test_a_channel_that_cannot_send_is_refused_when_the_host_is_built(url: str) -> None:

@@ -29,6 +29,8 @@ Checker = Callable[[str], list[str]]
 WORDS = {
     "version.origin": "duly.store.record.Origin",
     "handler.kind": "duly.rules.word.Kind",
+    "blob.status": "duly.rules.blob.BlobStatus",
+    "proof.status": "duly.rules.asking.ProofStatus",
     "event.status": "duly.rules.event.EventStatus",
     "run.kind": "duly.rules.word.Kind",
     "run.phase": "duly.rules.word.Phase",
@@ -41,11 +43,14 @@ WORDS = {
     "token.kind": "duly.rules.token.TokenKind",
     "token.scope": "duly.rules.verb.Scope",
     "delivery.status": "duly.rules.delivery.DeliveryStatus",
+    "model_question.status": "duly.rules.model.QuestionStatus",
+    "slip.status": "duly.rules.slip.SlipStatus",
     "deferred.status": "duly.rules.deferral.DeferredStatus",
 }
 # Names of things, not states of them: nothing is decided by these, so they have no enum.
 NAMES = {
     "version.language": frozenset({"javascript", "python"}),
+    "proposal.language": frozenset({"javascript", "python"}),
     "counter.name": frozenset({"journal", "deferred", "subscription"}),
 }
 
@@ -130,7 +135,7 @@ def test_rooms_import_downward_only() -> None:
 # Every room that a contract names.
 ROOMS = (
     *("rules", "store", "engine", "bus", "desk", "config", "env", "errors", "fork", "cell"),
-    *("sandbox", "script", "connectors", "testing", "faces"),
+    *("sandbox", "script", "connectors", "testing", "faces", "models"),
 )
 
 
@@ -378,7 +383,7 @@ def test_the_public_names_are_exactly_these() -> None:
     """The list is written twice on purpose: a name leaves or enters with a change here."""
     settings = {"Backoff", "Limits", "Policy", "WorkflowPolicy"}
     connectors = {"AuthNeeded", "NotSent", "PermissionDenied", "Refused", "Transient"} | (
-        {"Address", "Applied", "Call", "Connector", "NotApplied", "Page", "Unsure"}
+        {"Address", "Applied", "Blob", "Call", "Connector", "NotApplied", "Page", "Unsure"}
         | {"mutation", "read"}
     )
     authors = {"Source", "consumer", "producer", "workflow"}

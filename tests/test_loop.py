@@ -46,6 +46,10 @@ class Looks(WorkLoop[str]):
         """Plan a look as after an error."""
         self._rest()
 
+    def plan(self, look_at: int, now: int) -> None:
+        """Plan a look."""
+        self._plan(look_at, now)
+
 
 async def test_a_plan_that_is_made_during_a_look_is_kept(duly_world: Stage) -> None:
     """H3, S9: a task that fails while the loop reads the store is looked at again."""
@@ -123,6 +127,26 @@ async def test_a_clock_that_is_set_during_a_look_makes_no_plan_later(
     serving.cancel()
     await asyncio.wait((serving,))
     assert [(at - looks.at[0]) / 1000 for at in looks.at] == [0, waited_s]
+
+
+async def test_a_clock_that_is_set_back_before_a_plan_is_made_makes_it_no_later(
+    duly_world: Stage,
+) -> None:
+    """S2: the store was read by a clock that shows less when the plan is made of what was read."""
+    looks = Looks(duly_world.env)
+
+    async def plan_once() -> None:
+        if len(looks.at) == 1:
+            now = duly_world.env.now_ms()
+            duly_world.env.jump(-5 * HOUR_MS)
+            looks.plan(now + REST_MS, now)
+
+    looks.during = plan_once
+    serving = asyncio.ensure_future(looks.serve())
+    await duly_world.advance(STEP_S * 5)
+    serving.cancel()
+    await asyncio.wait((serving,))
+    assert [at - looks.at[0] for at in looks.at] == [0, REST_MS]
 
 
 async def test_a_drain_waits_for_no_planned_time(duly_world: Stage) -> None:

@@ -23,6 +23,8 @@ TEXTS = frozenset({".py", ".sql", ".js", ".md"})
 CARRIERS = frozenset({"record", "wire", "python_wire"})
 # Names that two classes share, and why that is clear where they are read.
 SHARED = {
+    "Answer": "to a call of a script; of a person",
+    "Fault": "of a worker; in `duly.testing`, what goes wrong on demand",
     "Clock": "a connector for users; for words, when now is",
     "Mailbox": "a connector for users; in `duly.testing`, what stands in for it",
     "Parameter": "of a tool; of a verb",

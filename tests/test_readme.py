@@ -13,8 +13,10 @@ from typing import Any
 from duly.env import Loop
 from duly.faces.demo.folder import PYTHON, TABLE, DemoFolder
 from duly.faces.demo.mail import write_mails
+from duly.faces.demo.post import MAILS
 from duly.rules.standing import InputStatus
 from tests import house, readme_page
+from tests.faces.post_stand import make_desk, posting, rows_of
 
 PAGE = readme_page.README.read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,25 +48,25 @@ def test_what_the_page_shows_of_the_demo_is_what_the_demo_prints() -> None:
 
 def test_the_page_s_workflow_makes_each_mail_a_row(tmp_path: Path) -> None:
     """W1: it is deployed strictly, as it stands, in the project that `duly init` makes."""
-    script = """
-    duly init --template mail-to-table project && cd project
-    cat > workflows/mail_to_table.py
-    duly check workflows/mail_to_table.py && duly deploy --grant && duly drain
-    """
-    done = subprocess.run(
-        ["sh", "-e", "-c", script],
-        input=blocks("python")[0],
-        cwd=tmp_path,
-        env=readme_page.path_to_duly(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    with posting() as post:
+        make_desk(tmp_path / "project", post)
+        (tmp_path / "project/workflows/mail_desk.py").unlink()
+        script = """
+        cat > workflows/mail.py
+        duly check workflows/mail.py && duly deploy --grant && duly drain
+        """
+        done = subprocess.run(
+            ["sh", "-e", "-c", script],
+            input=blocks("python")[0],
+            cwd=tmp_path / "project",
+            env=readme_page.path_to_duly(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = (tmp_path / "project/table/mails.csv").read_text(encoding="utf-8").splitlines()
-    mails = list((tmp_path / "project/mailbox").glob("*.eml"))
-    assert len(rows) - 1 == len(mails) == 3
+    assert rows_of(tmp_path / "project") == list(MAILS)
 
 
 def test_every_command_of_the_page_does_what_it_is_there_for(tmp_path: Path) -> None:

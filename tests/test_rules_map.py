@@ -32,9 +32,10 @@ COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | 
 
 # Of these letters only some rules are built yet.
 FURTHER = {
-    "L": ("L13", "L15"),
-    "G": ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "G11", "G12", "G15"),
-    "K": ("K2", "K3", "K4", "K5", "K6", "K7", "K8", "K11", "K12", "K13", "K14"),
+    "L": ("L13", "L14", "L15"),
+    "G": tuple(f"G{number}" for number in range(1, 16)),
+    "K": tuple(f"K{number}" for number in range(1, 16)),
+    "M": ("M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9", "M10"),
 }
 
 SMALL_PAGE = "# Page\n- C1 One.\n- C2 Two,\n  | and a table |\n\n## L. Ledger\n- L1 Three.\n"
@@ -42,7 +43,7 @@ SMALL_PAGE = "# Page\n- C1 One.\n- C2 Two,\n  | and a table |\n\n## L. Ledger\n-
 
 def test_the_page_has_every_rule() -> None:
     expected: list[str] = []
-    for letter, count in {**COUNTS, "G": 0, "K": 0}.items():
+    for letter, count in {**COUNTS, "G": 0, "K": 0, "M": 0}.items():
         expected += [f"{letter}{n}" for n in range(1, count + 1)]
         expected += FURTHER.get(letter, ())
     assert list(PAGE) == [*expected, "N"]

@@ -2,7 +2,8 @@
 
 It reads one order per line, `{"callers": 10, "seconds": 1}` or `{"times": 30}`, and replies with
 one line of JSON. A run is a workflow of three steps that do what the subject's three steps do; its
-functions run inside the peer's own process, without a sandbox.
+functions run inside the peer's own process, without a sandbox. With an address of a PostgreSQL as
+argument it keeps its rows there.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def latencies_ms(times: int) -> list[float]:
 def main() -> None:
     """Reply to orders until there are no more."""
     replies, sys.stdout = sys.stdout, sys.stderr  # what the peer itself prints is no reply
-    DBOS(config={"name": "bench"})
+    where = {"system_database_url": sys.argv[1]} if len(sys.argv) > 1 else {}
+    DBOS(config={"name": "bench", **where})
     DBOS.launch()
     with asyncio.Runner() as runner:  # the peer stays with the loop it first met
         for line in sys.stdin:

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import count
@@ -219,13 +219,24 @@ def counting_syncs() -> Iterator[None]:
 
 def workers_cpu_s() -> float:
     """Return the processor time of every living worker, at any depth below this process."""
-    ticks = sum(int(fields[11]) + int(fields[12]) for fields in _workers().values())
-    return ticks / os.sysconf("SC_CLK_TCK")
+    own = os.getpid()
+    return _cpu_s(fields for pid, fields in _below(own).items() if pid != own)
+
+
+def cpu_below_s(root: int) -> float:
+    """Return the processor time of a process and of every living one below it."""
+    return _cpu_s(_below(root).values())
 
 
 def workers_bytes() -> int:
     """Return the memory of every living worker; a page that several share is counted once."""
-    return sum(_memory_bytes(pid) for pid in _workers())
+    own = os.getpid()
+    return sum(_memory_bytes(pid) for pid in _below(own) if pid != own)
+
+
+def _cpu_s(found: Iterable[list[str]]) -> float:
+    ticks = sum(int(fields[11]) + int(fields[12]) for fields in found)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_bytes(pid: int) -> int:
@@ -237,8 +248,8 @@ def _memory_bytes(pid: int) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def _workers() -> dict[int, list[str]]:
-    """Return the numbers that the kernel reports about each worker."""
+def _below(root: int) -> dict[int, list[str]]:
+    """Return the numbers that the kernel reports about a process and each one below it."""
     told: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -246,15 +257,15 @@ def _workers() -> dict[int, list[str]]:
         except OSError:
             continue
     parents = {pid: int(fields[1]) for pid, fields in told.items()}
-    return {pid: fields for pid, fields in told.items() if _is_below(pid, os.getpid(), parents)}
+    return {pid: fields for pid, fields in told.items() if _is_below(pid, root, parents)}
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
-    while pid in parents:
+    while pid != root:
+        if pid not in parents:
+            return False
         pid = parents[pid]
-        if pid == root:
-            return True
-    return False
+    return True
 
 
 async def serve(language: str) -> None:

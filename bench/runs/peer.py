@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DBOS_VERSION = "3.3.0"
 HUEY_VERSION = "3.5.4"
+PROCRASTINATE_VERSION = "3.10.0"
 RESTATE_VERSION = "1.7.12"
 RESTATE_SDK_VERSION = "1.14.5"  # the last that runs on Node.js 20
 END_S = 30.0
@@ -75,13 +76,13 @@ def duly(language: str) -> Program:
 
 def dbos(folder: Path) -> Program:
     """Make DBOS's environment, if it is not there."""
-    python = _python(folder / f"dbos-{DBOS_VERSION}", f"dbos=={DBOS_VERSION}")
+    python = make_python(folder / f"dbos-{DBOS_VERSION}", f"dbos=={DBOS_VERSION}")
     return Program(f"DBOS {DBOS_VERSION}", (python, HERE / "dbos_program.py"))
 
 
 def huey(folder: Path) -> Program:
     """Make huey's environment, if it is not there."""
-    python = _python(folder / f"huey-{HUEY_VERSION}", f"huey=={HUEY_VERSION}")
+    python = make_python(folder / f"huey-{HUEY_VERSION}", f"huey=={HUEY_VERSION}")
     return Program(f"huey {HUEY_VERSION}", (python, HERE / "huey_program.py"))
 
 
@@ -148,7 +149,7 @@ def started(program: Program, folder: Path) -> Iterator[Peer]:
             process.stdout.close()
 
 
-def _python(home: Path, requirement: str) -> Path:
+def make_python(home: Path, requirement: str) -> Path:
     """Make an environment with one package, if it is not there; return its Python."""
     python, ready = home / "bin" / "python", home / "ready"
     if not ready.exists():

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UnknownOutcome,
     )
     from duly.host import Host
+    from duly.rules.blob import Blob
     from duly.rules.delivery import Event, Retry
     from duly.rules.repair import RepairCase, Repairer
     from duly.rules.source import Source
@@ -73,6 +74,7 @@ __all__ = [
     "Applied",
     "AuthNeeded",
     "Backoff",
+    "Blob",
     "Call",
     "Channel",
     "Connector",
@@ -120,6 +122,7 @@ _WHERE: Final = {
     "Applied": "duly.connectors.base",
     "AuthNeeded": "duly.errors",
     "Backoff": "duly.config",
+    "Blob": "duly.rules.blob",
     "Call": "duly.connectors.base",
     "Channel": "duly.bus.channel",
     "Connector": "duly.connectors.base",

@@ -17,9 +17,6 @@ out of range cannot be built, neither by `load` nor by hand.
     [policy.workflows.Invoices]
     mutate_reads = "by_id"
 
-    [bus]
-    poll_interval_s = 5
-
     [fleet]
     lease_s = 15
 
@@ -49,6 +46,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from duly.errors import ConfigError, short
+from duly.model_settings import ModelSettings
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -56,7 +54,7 @@ BATCH_MAX = 1000  # what one read of the store may return
 DEFERRED_MAX = 10_000  # events of one source that wait for their time
 PORT_MAX = 65_535
 PREFIX = "DULY_"
-APPROVALS = ("never", "always", "above:low", "above:medium")
+APPROVALS = ("never", "always", "above:low", "above:medium", "after_model")
 FIRST = re.compile(r"first:[1-9][0-9]{0,3}")
 # The schema of the store checks these as well (`store/sql/schema.sql`). A wider limit would let
 # through what the store then refuses in the middle of its work.
@@ -129,6 +127,9 @@ class Limits:
     log_lines: int = 256
     log_line_chars: int = 1000
     source_bytes: int = 256 * KIB
+    blob_bytes: int = 25 * MIB
+    blobs_bytes: int = 1024 * MIB
+    blobs_per_run: int = 100
     reconcile_s: float = 30
     repair_s: float = 300
 
@@ -192,6 +193,7 @@ class Policy:
     repair_budget_per_day: int = 10
     stale_after_days: int = 7
     retention_days: int | None = None
+    blob_days: int = 30
     timezone: str = "UTC"
     runs_max: int = 100
     wake_min_s: float = 30
@@ -204,14 +206,8 @@ class Policy:
         _freeze_approvals(self)
         object.__setattr__(self, "workflows", MappingProxyType(dict(self.workflows)))
         if self.allowance_risk_max not in ("low", "medium", "high"):
-            raise ConfigError(
-                code="not_one_of",
-                subject="allowance_risk_max",
-                facts={
-                    "given": short(self.allowance_risk_max),
-                    "known": ["low", "medium", "high"],
-                },
-            )
+            risks = {"given": short(self.allowance_risk_max), "known": ["low", "medium", "high"]}
+            raise ConfigError(code="not_one_of", subject="allowance_risk_max", facts=risks)
         if self.wake_max_s < self.wake_min_s:
             raise ConfigError(
                 code="less_than",
@@ -258,6 +254,8 @@ class FleetSettings:
     """How long a host on PostgreSQL may be silent before another takes over what it holds (H2)."""
 
     lease_s: float = 15
+    # Where this host's files are; hosts with the same name share them. Else the machine's own id.
+    machine: str | None = None
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -306,6 +304,7 @@ class Config:
     repairer: str | None = None
     connectors: Tables = field(default_factory=lambda: MappingProxyType({}))
     channels: Tables = field(default_factory=lambda: MappingProxyType({}))
+    models: Mapping[str, ModelSettings] = field(default_factory=lambda: MappingProxyType({}))
     policy: Policy = Policy()
     bus: BusSettings = BusSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -320,6 +319,7 @@ class Config:
             given = getattr(self, name).items()
             tables = {key: MappingProxyType(dict(table)) for key, table in given}
             object.__setattr__(self, name, MappingProxyType(tables))
+        object.__setattr__(self, "models", MappingProxyType(dict(self.models)))
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:

@@ -59,6 +59,11 @@ def machine_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def unguessable() -> str:
+    """Return a word that no other program can guess: the number of a message to one."""
+    return os.urandom(8).hex()
+
+
 @cache
 def _boot_id() -> str | None:
     """Return a name for this boot and this time namespace, which may have another boot clock."""
@@ -186,3 +191,8 @@ class Loop:
         """Let the threads end; a function still running is waited for."""
         self._threads.shutdown(wait=True)
         self._computing.shutdown(wait=True)
+
+
+async def give_turn() -> None:
+    """Let the loop do what else there is."""
+    await asyncio.sleep(0)

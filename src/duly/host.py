@@ -21,6 +21,7 @@ from collections.abc import (
     Coroutine,
     Iterable,
     Iterator,
+    Mapping,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
@@ -49,28 +50,32 @@ from duly.connectors.attach import attach, detach
 from duly.connectors.base import Connector
 from duly.connectors.clock import Timed, with_clock
 from duly.connectors.folder import keep_private
+from duly.connectors.pinning import find_pinning
 from duly.connectors.private import Private
 from duly.connectors.reader import ReadingConnector
 from duly.connectors.registry import Registry
 from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
-from duly.desk.base import Desk
+from duly.desk.asker import Asker
+from duly.desk.base import Desk, Simulator
 from duly.desk.commands import Commands
 from duly.desk.origin import check_origins
 from duly.desk.seal import seal_anew
 from duly.desk.secret import Vault, find_vault
-from duly.desk.trial import Trials
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
+from duly.desk.write import Writing
 from duly.engine.base import Parts
 from duly.engine.proposal import Proposals
 from duly.engine.scheduler import Engine
 from duly.engine.workshop import build_workshop
 from duly.env import Env, Loop
-from duly.errors import ConfigError, RequestRefused, StillSending, StoreForked
+from duly.errors import RequestRefused, StillSending, StoreForked
 from duly.loop import HostWork, Inside, end_serving, outlast
+from duly.model_settings import NO_MODELS, ModelSettings
+from duly.models import Models, choose_repairer, find_agent, make_models
 from duly.rules.lease import LeaseTimes
-from duly.rules.repair import Repairer
+from duly.rules.repair import Repairer, check_repairer
 from duly.rules.schedule import moment
 from duly.rules.verb import question
 from duly.store import Store
@@ -95,7 +100,7 @@ _KEEPING: Final[set[object]] = set()
 log = logging.getLogger("duly.host")
 
 
-class Host(Commands, Views, Trials):
+class Host(Commands, Writing, Views):
     """Runs workflows from one store: `async with duly.Host("sqlite:///duly.db") as host: …`.
 
     On a PostgreSQL server it is one of a fleet. `end` is called when its lease is over while a
@@ -111,18 +116,20 @@ class Host(Commands, Views, Trials):
         repairer: Repairer | None = None,
         extensions: str | Path | None = None,
         channels: Iterable[Channel] = (),
+        models: Mapping[str, ModelSettings] = NO_MODELS,
         env: Env | None = None,
         sandbox: SandboxSettings = DEFAULT_SANDBOX,
         bus: BusSettings = DEFAULT_BUS,
         fleet: FleetSettings = DEFAULT_FLEET,
         end: Callable[[], None] = lambda: None,
         private: Private = NOTHING_PRIVATE,
+        simulator: Simulator | None = None,
     ) -> None:
-        self._url = url
+        self._url, self._simulator = url, simulator
         self._path = None if is_server(url) else path_from_url(url)
-        self._fleet_settings = fleet
-        self._end = end
-        given = with_clock(connectors)
+        self._fleet_settings, self._end = fleet, end
+        self._models = make_models(models, connectors := tuple(connectors))
+        given = with_clock((*connectors, *self._models.values()))
         folders = () if extensions is None else (Path(extensions).absolute(),)
         # Where a symbolic link leads to the store, all that belongs to it lies beside its end.
         stores = () if self._path is None else (self._path.absolute(), self._path.resolve())
@@ -131,13 +138,10 @@ class Host(Commands, Views, Trials):
         self._outside = Registry(given)
         self._timed = tuple(each for each in given if isinstance(each, Timed))
         self._reading = tuple(each for each in given if isinstance(each, ReadingConnector))
-        self._policy = policy
-        self._repairer = _check_repairer(repairer)
+        self._policy, self._repairer = policy, check_repairer(repairer)
         self._folder = None if extensions is None else Path(extensions)
-        self._channels = Channels(channels)
-        self._env = env
-        self._sandbox = sandbox
-        self._bus_settings = bus
+        self._channels, self._env = Channels(channels), env
+        self._sandbox, self._bus_settings = sandbox, bus
         self._open_desk: Desk | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fork_depth = fork.depth()
@@ -168,10 +172,11 @@ class Host(Commands, Views, Trials):
             raise RequestRefused(code="opened_before")
         async with AsyncExitStack() as kept, AsyncExitStack() as stack:
             env = self._env or _own_loop(kept)
-            self._prepare_connectors(env, stack)
+            self._prepare_connectors(env, stack, kept)
             vault = await find_vault(env, self._outside, self._path)
             store, fleet = await self._open_store(env, vault, kept)
             outside, policy = self._outside, self._policy
+            self._asking = models = Models(env, store, self._models, outside.secrets())
             workshop = build_workshop(env, policy, self._sandbox)
             stack.push_async_callback(_quietly, "the sandbox", workshop.close)
             parts = Parts(
@@ -180,10 +185,12 @@ class Host(Commands, Views, Trials):
                 workshop.sandbox,
                 outside,
                 policy,
-                self._repairer,
+                choose_repairer(self._repairer, models),
                 vault.find_key,
                 workshop.apart,
                 None if fleet is None else fleet.lease,
+                models=models,
+                model_settings=models.settings,
                 has_new_handler=lambda: dispatcher.has_new,
             )
             # The two rooms do not import each other: each wakes the other by a callable.
@@ -204,17 +211,7 @@ class Host(Commands, Views, Trials):
             engine.worked = dispatcher.wake_all
             stack.push_async_callback(_quietly, "the bus", dispatcher.close)
             bus = Bus(env, store, dispatcher, self._policy.limits)
-            self._loader = Loader(
-                self._folder,
-                env=env,
-                store=store,
-                publisher=Publisher(env, store, dispatcher, self._policy.limits),
-                reserve=bus.reserve,
-                channels=self._channels,
-                workshop=Proposals(parts, partial(follow, store)),
-                limits=self._policy.limits,
-                secrets=self._outside.secrets(),
-            )
+            self._loader = self._make_loader(parts, dispatcher, bus)
             stack.push_async_callback(_quietly, "the extensions", self._loader.close)
             await self._loader.open()
             self._loop = asyncio.get_running_loop()
@@ -225,9 +222,12 @@ class Host(Commands, Views, Trials):
                 kept.callback(Watchdog(self._outside.pace).close)
             self._stack, self._kept = stack.pop_all(), kept.pop_all()
         self._opened_at = moment(env.now_ms())
-        self._together = HostWork(env, engine, dispatcher)
         self._bus = bus
-        self._open_desk = Desk(parts, engine, vault, dispatcher.presence)
+        make = partial(Desk, watchers=self._watchers, simulator=self._simulator)
+        desk = make(parts, engine, vault, dispatcher.presence, channels=self._channels)
+        self._open_desk = desk
+        asker = Asker(desk, self, self._channels, dispatcher)
+        self._together = HostWork(env, engine, dispatcher, asker)
         return self
 
     async def _open_store(
@@ -244,17 +244,34 @@ class Host(Commands, Views, Trials):
         await check_origins(env, store, self._outside)
         await vault.open(store)
         await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
-        await note_restore(store, env)
+        if await note_restore(store, env):
+            await vault.read_again(store)  # without the secrets of webhooks (G12)
         if isinstance(backend, SqliteBackend):
             return store, None
         from duly.fleet import Fleet
 
         times = LeaseTimes(round(self._fleet_settings.lease_s * 1000))
-        fleet = Fleet(env, self._url, backend, times, self._end, vault)
+        machine = self._fleet_settings.machine
+        fleet = Fleet(env, self._url, backend, times, self._end, vault, machine)
         kept.push_async_callback(_quietly, "the lease", fleet.close)
         return store, fleet
 
-    def _prepare_connectors(self, env: Env, stack: AsyncExitStack) -> None:
+    def _make_loader(self, parts: Parts, dispatcher: Dispatcher, bus: Bus) -> Loader:
+        env, store, limits = parts.env, parts.store, self._policy.limits
+        return Loader(
+            self._folder,
+            env=env,
+            store=store,
+            publisher=Publisher(env, store, dispatcher, limits),
+            reserve=bus.reserve,
+            channels=self._channels,
+            workshop=Proposals(parts, partial(follow, store)),
+            limits=limits,
+            secrets=self._outside.secrets(),
+            find_model=partial(find_agent, self._asking),
+        )
+
+    def _prepare_connectors(self, env: Env, stack: AsyncExitStack, kept: AsyncExitStack) -> None:
         """Give connectors the host's clock, its threads, and processes that read for them."""
         self._outside.compute_with(env.compute)
         for each in self._timed:
@@ -262,6 +279,8 @@ class Host(Commands, Views, Trials):
         for reading in self._reading:
             reading.readers.is_unlocked = self._sandbox.unlocked == "i-accept"
             stack.callback(reading.readers.close)
+        for name, server in find_pinning(self._outside).items():  # a call that is out needs it
+            kept.push_async_callback(_quietly, name, server._close_down)
 
     async def close(self, *, wait_s: float | None = None) -> None:
         """Let what works come to its end and give everything back; twice is once.
@@ -377,6 +396,13 @@ class Host(Commands, Views, Trials):
         finally:
             self._watchers.discard(told)
 
+    @question(example={})
+    async def writes(self) -> int:
+        """Count the writes of this host since it opened; a face that follows it looks again."""
+        # Rules: G13.
+        self._desk()
+        return self._watchers.writes
+
     @question(needs_extensions=True, example={})
     async def extensions(self) -> tuple[ExtensionReport, ...]:
         """List the extensions, and how far each of them got when the host opened."""
@@ -458,16 +484,8 @@ class Host(Commands, Views, Trials):
 
 def _own_loop(stack: AsyncExitStack) -> Env:
     """Make the real world, whose threads end with the host."""
-    env = Loop()
-    stack.callback(env.close)
+    stack.callback((env := Loop()).close)
     return env
-
-
-def _check_repairer(repairer: Repairer | None) -> Repairer | None:
-    """Refuse what cannot be asked when the host is built, not when the first script fails."""
-    if repairer is not None and not callable(getattr(repairer, "repair", None)):
-        raise ConfigError(code="not_repairer", subject=type(repairer).__name__)
-    return repairer
 
 
 async def _quietly(what: str, close: Callable[[], Awaitable[None]]) -> None:

@@ -104,17 +104,21 @@ class WorkLoop(ABC, Generic[K]):
         self._at_work[key] = task
         task.add_done_callback(partial(self._end, key))
 
-    def _plan(self, look_at: int | None) -> None:
-        """Look again at this time, or before."""
+    def _plan(self, look_at: int | None, now: int) -> None:
+        """Look again at this time, or before; `now` is what the clock showed when it was chosen.
+
+        The clock may have been set back since then, and the wait would be as much longer (S2).
+        """
         if look_at is None:
             return
-        look_by = self._env.boot().ms + max(0, look_at - self._env.now_ms())
+        look_by = self._env.boot().ms + max(0, look_at - now)
         self._look_at = look_at if self._look_at is None else min(self._look_at, look_at)
         self._look_by = look_by if self._look_by is None else min(self._look_by, look_by)
 
     def _rest(self) -> None:
         """Look again after a while: what an unforeseen error left undone is still there (H3)."""
-        self._plan(self._env.now_ms() + REST_MS)
+        now = self._env.now_ms()
+        self._plan(now + REST_MS, now)
 
     # -- The loop itself ------------------------------------------------------------------------
 

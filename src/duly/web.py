@@ -21,4 +21,4 @@ def app(host: Host, *, hosts: Iterable[str] = (), behind_proxy: bool = False) ->
     `hosts` are the names it is called by, besides those of this machine; `behind_proxy` says that
     a proxy before it has the certificate, so that browsers see `https`.
     """
-    return make_app(Within(host), Place(tuple(hosts), behind_proxy))
+    return make_app(Within(host), Place(tuple(hosts), behind_proxy, host.policy.timezone))

@@ -225,7 +225,7 @@ BREAKS = (
         "B5",
         "duly.bus.bus",
         "Bus._action",
-        lambda self, by, verb: _action(self, "user", verb),
+        lambda self, by, verb, detail=None: _action(self, "user", verb, detail),
         RETRY,
         "nobody knows who retried",
     ),

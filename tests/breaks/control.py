@@ -50,8 +50,8 @@ BREAKS = (
     Break(
         rule="A6",
         module="duly.faces.socket",
-        attribute="name_user",
-        replacement=lambda user: "somebody",
+        attribute="name_actor",
+        replacement=lambda user, scope: "somebody",
         tests=("tests/faces/test_socket_room.py",),
         says="an act over the socket is nobody's",
     ),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from duly.connectors.base import Call, Unsure
-from duly.engine import live, run
+from duly.engine import entry, live, run
 from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
 from duly.engine.ledger import Ledger
@@ -142,9 +142,10 @@ async def keep_quiet_later(*_: object, **__: object) -> tuple[JournalEvent, ...]
 async def send_before_writing(
     self: Ledger, run_live: Live, wanted: Wanted, reads_text: str | None
 ) -> None:
-    call = await self._enter(run_live, wanted, reads_text)
+    call = await entry.enter(self._parts, run_live, wanted, reads_text)
     now = self._parts.env.now_ms()
-    sent = self._first(run_live, wanted, call, now, Key(idempotency_key(call.inputs, 0), now))
+    key = Key(idempotency_key(call.inputs, 0), now)
+    sent = self._first(run_live, wanted, call, now, key, None)
     heard = await self._send(run_live, sent)
     new = lifecycle.advance(run_live.run, Progress.SEND)
     run_live.is_out = True
@@ -348,7 +349,7 @@ BREAKS = (
     engine(
         "L7",
         "reconciler:Reconciler._may_resend",
-        lambda self, terms, firsts, resends: terms.key_lifetime_ms is not None,
+        lambda self, row, terms, firsts, resends: terms.key_lifetime_ms is not None,
         RESEND,
         "an idempotent call is sent for ever",
     ),

@@ -47,7 +47,7 @@ def _first_channel(self: Any, channel_id: object = None) -> Any:
     return next(iter(self._channels.values()))
 
 
-def _anybody(manifest: Any, extensions: Any) -> Any:
+def _anybody(manifest: Any, extensions: Any, find_model: Any = None) -> Any:
     return next(iter(extensions.values()))
 
 

@@ -11,7 +11,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import DulyError
 from duly.sandbox import wire
-from duly.sandbox.base import Asked
+from duly.sandbox.base import Asked, Broke, Returned
 from duly.sandbox.pool import STARTING_MAX, Pool, Worker
 from duly.sandbox.slot import RUNNING_MAX, Slots
 from tests.sandbox.test_pool import standing
@@ -121,3 +121,20 @@ async def test_to_close_a_pool_does_not_stop_the_loop_while_something_is_read_be
     asyncio.get_running_loop().call_later(0.1, goes_on.set)
     await pool.close()
     assert await reading  # else the loop did not turn for two seconds
+
+
+async def test_a_script_that_was_left_before_its_turn_says_nothing_to_its_old_worker() -> None:
+    """C1, C3: its slot comes when it is gone, and another script has the worker by then."""
+    running = Slots(1)
+    async with standing(running=running, workers_max=1) as stand:
+        left, other = await stand.script("return 'left'"), await stand.script("return 'other'")
+        await running.take("another")
+        async with left:
+            waiting = asyncio.ensure_future(left.start())
+            await asyncio.sleep(0)
+        async with other:
+            running.give_back()
+            turn = await waiting
+            assert isinstance(turn, Broke)
+            assert turn.is_lost
+            assert await other.start() == Returned("other")

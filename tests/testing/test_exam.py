@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.errors import ConfigError
+from duly.errors import ConfigError, NotSent
 from duly.testing import ExamFailed, Report, examine, look_at_disk
 
 
@@ -175,6 +175,40 @@ class Bare(Diary):
         return 1
 
 
+class BareTwice(Bare):
+    """Cannot be asked, and makes up for it."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        try:
+            return await super().write(call, text)
+        except OSError:
+            self.append(f"{call.key} {text}")
+            return await super().write(call, text)
+
+
+class BareHasty(Bare):
+    """Cannot be asked, and says that nothing was done."""
+
+    async def write(self, call: duly.Call, text: str) -> int:
+        await super().write(call, text)
+        try:
+            return len(self.lines())
+        except OSError as error:
+            raise NotSent("It was not written.") from error
+
+
+class Undeclared(duly.Connector):
+    """Writes, and says nowhere that it does."""
+
+    name = "diary"
+
+    def __init__(self, folder: Path) -> None:
+        self._diary = Diary(folder)
+
+    async def write(self, call: duly.Call, text: str) -> None:
+        self._diary.append(f"{call.key} {text}")
+
+
 def try_it(kind: Any, folder: Path) -> Report:
     return examine(
         kind,
@@ -200,6 +234,12 @@ def test_who_is_never_sure_is_no_liar(tmp_path: Path) -> None:
     assert report.unsure == report.points
 
 
+def test_a_tool_that_cannot_be_asked_passes_if_it_says_what_is_true(tmp_path: Path) -> None:
+    """L5: a person decides about every unknown outcome."""
+    report = try_it(Bare, tmp_path)
+    assert report.unsure == report.points
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -214,7 +254,9 @@ def test_who_is_never_sure_is_no_liar(tmp_path: Path) -> None:
         (Quitter, "it raised SystemExit, which is no Exception"),
         (Mute, "it raised Trouble, whose words raise RuntimeError"),
         (Silent, "does not work when nothing goes wrong"),
-        (Bare, "write is no mutation with a reconcile"),
+        (BareTwice, "there were 2 changes"),
+        (BareHasty, "it said not sent .*, and it was done"),
+        (Undeclared, "write is no mutation"),
     ],
 )
 def test_every_way_of_lying_is_found(

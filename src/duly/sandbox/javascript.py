@@ -210,7 +210,7 @@ class _Run:
         if worker is None:
             raise IllegalTransition("A script runs only between entering and leaving it.")
         try:
-            body = await self._pool.ask(worker, request, cpu_s=self._cpu_s, wall_s=self._wall_s)
+            body = await self._pool.turn(worker, partial(self._drive, worker, request))
             # Reading millions of small values takes seconds, in which the host stays awake (X2).
             is_small = len(body) <= READ_AT_ONCE_BYTES
             turn = (
@@ -218,10 +218,10 @@ class _Run:
             )
             self._tally.record(turn)
             worker.is_clean = not turn.is_worn
-        except Overrun as error:
+        except (Overrun, Invalid) as error:
             return Broke(ScriptError(str(error)))
-        except Invalid as error:
-            return Broke(ScriptError(str(error)))
+        except ScriptError as error:
+            return Broke(error, is_lost=error.is_lost)
         except (wire.Closed, wire.Violation) as error:
             lost = ScriptError(code="worker_lost", facts={"cause": str(error)}, is_lost=True)
             return Broke(lost, is_lost=True)
@@ -229,6 +229,11 @@ class _Run:
         if end is not None and (end.stalled or end.error is not None):
             return Broke(self._error(end), _logs(turn))
         return turn
+
+    async def _drive(self, worker: Worker, request: wire.Request) -> bytes:
+        if self._worker is not worker:  # it was left while it waited for its turn
+            raise ScriptError(code="step_left", is_lost=True)
+        return await worker.ask(request, cpu_s=self._cpu_s, wall_s=self._wall_s)
 
     def _read(self, body: bytes) -> wire.Turn:
         """Refuse what is not strict JSON (T8); the worker said so too, but it may be broken."""

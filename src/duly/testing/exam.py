@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import inspect
 import os
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,25 +32,25 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from duly.connectors.base import Applied, Call, Connector, Mutation, NotApplied, Unsure, Verdict
-from duly.connectors.raised import kind_of, tame, words_of
+from duly.connectors.raised import kind_of, tame
+from duly.connectors.registry import Registry
 from duly.errors import ConfigError
 from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.value import Json
 from duly.rules.word import Answer
+from duly.testing.child import ExamFailed, fresh, in_child
 from duly.testing.manners import STOPS_MAX, stop_call, strange
-
-R = TypeVar("R")
+from duly.words.asking import write_row
 
 POINTS_MAX: Final = 400  # of a connector with more lines on its way, so many are tried
 SENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 WORKFLOW: Final = "exam"
 STOP: Final = "stop"
-WELL, ILL = b"+", b"-"  # the first byte of what a child says
 FIRST: Final = "exam-key-1"
 OTHER: Final = "exam-key-2"
 TWIN: Final = "exam-key-3"  # another call with the very same arguments
@@ -68,10 +66,6 @@ Install = Callable[[Callable[[str], None]], None]
 Look = Callable[[Path], object]
 
 
-class ExamFailed(AssertionError):
-    """The connector did not tell the truth, or made a change twice."""
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """How many points were tried, and what reconcile said at each."""
@@ -80,6 +74,7 @@ class Report:
     applied: int
     not_applied: int
     unsure: int
+    row: str = ""  # of the tool in a table: where its key travels, how it can be asked (K1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +90,17 @@ class Exam:
     install: Install | None = None
     look: Look | None = None
 
-    def call(self, connector: Connector, key: str = FIRST, attempt: int = 1) -> Call:
-        """Spell a call; a key always goes with the same arguments."""
+    def call(self, connector: Connector, folder: Path, key: str = FIRST, attempt: int = 1) -> Call:
+        """Spell a call; a key always goes with the same arguments, and with what it kept (L14)."""
         args = dict(self.other_args if key == OTHER else self.args)
-        return Call(f"{connector.name}.{self.tool}", args, key, WORKFLOW, attempt, SENT_AT)
+        place = folder.with_name(f"{folder.name}.{key}.handle")
+        handle = msgspec.json.decode(place.read_bytes()) if place.exists() else None
+
+        async def keep(handle: Json) -> None:
+            place.write_bytes(msgspec.json.encode(handle))
+
+        name = f"{connector.name}.{self.tool}"
+        return Call(name, args, key, WORKFLOW, attempt, SENT_AT, handle=handle, keeper=keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Aftermath:
     verdict_again: Said = Said.UNSURE
     truth_other: int = 0
     verdict_other: Said = Said.UNSURE
+    is_askable: bool = True  # whether there is a reconcile method at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,38 +175,56 @@ def examine(
     `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
     """
     subject = Exam(make, tool, args, other_args or args, effects, tuple(modules), install, look)
-    if (before := effects(_fresh(folder, "before"))) != 0:
+    if (before := effects(fresh(folder, "before"))) != 0:
         raise ExamFailed(
             f"{tool}: effects(folder) counts {before} before anything was sent; {OWN_OUTSIDE}"
         )
-    clean = _fresh(folder, "clean")
-    sent = _in_child(lambda: _send(subject, clean, Steps(subject)), SentCall)
+    clean = fresh(folder, "clean")
+    sent = in_child(lambda: _send(subject, clean, Steps(subject)), SentCall)
     if sent is None or sent.answer is not Answer.APPLIED or effects(clean) != 1:
         raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
-    if effects(_fresh(folder, "after")) != 0:
+    if effects(fresh(folder, "after")) != 0:
         raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
     for key in (OTHER, TWIN):
-        here = _fresh(folder, f"beside-{key}")
-        if _in_child(partial(_beside, subject, here, key), Said) is Said.APPLIED:
+        here = fresh(folder, f"beside-{key}")
+        if in_child(partial(_beside, subject, here, key), Said) is Said.APPLIED:
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
     kills, faults = _kills(sent), _faults(sent)
     tried = [_kill(subject, folder, at) for at in kills]
     # A killed process cannot be asked anything more; one that failed goes on, so one is enough.
-    failed = _in_child(lambda: _fail(subject, folder, faults), list[Tried])
-    stopped = _in_child(lambda: _stop(subject, folder), list[Tried])
+    failed = in_child(lambda: _fail(subject, folder, faults), list[Tried])
+    stopped = in_child(lambda: _stop(subject, folder), list[Tried])
     if failed is None or stopped is None:
         raise ExamFailed("The exam itself was killed.")
     tried += [*failed, *stopped]
     problems = [
         f"{each.kind} at {each.place(sent.steps)}: {problem}"
         for each in tried
-        for problem in _judge(each)
+        for problem in judge_point(each)
     ]
     if problems:
         shown = "\n".join(problems[:20])
         raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} points.\n{shown}")
     count = [each.after.verdict for each in tried].count
-    return Report(len(tried), *map(count, (Said.APPLIED, Said.NOT_APPLIED, Said.UNSURE)))
+    return Report(
+        points=len(tried),
+        applied=count(Said.APPLIED),
+        not_applied=count(Said.NOT_APPLIED),
+        unsure=count(Said.UNSURE),
+        row=row_of(make, tool, clean),
+    )
+
+
+def row_of(make: Make, tool: str, folder: Path) -> str:
+    """Write what a tool says of itself, as a row of a table (K1)."""
+
+    def work() -> str:
+        connector = make(folder)
+        found = Registry([connector]).catalog.find(f"{connector.name}.{tool}").answering
+        assert found is not None, tool
+        return write_row(found)
+
+    return in_child(work, str) or ""
 
 
 def look_at_disk(folder: Path) -> object:
@@ -236,18 +257,18 @@ def _spread(points: list[int]) -> list[int]:
 
 def _kill(subject: Exam, folder: Path, at: int) -> Tried:
     """Let a process die at one point, and let another look after what it left."""
-    here = _fresh(folder, f"kill-{at}")
-    sent = _in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), SentCall)
+    here = fresh(folder, f"kill-{at}")
+    sent = in_child(lambda: _send(subject, here, Steps(subject, at, is_kill=True)), SentCall)
     if sent is not None:
         raise ExamFailed(
             f"Point {at} was not reached again. Is something random in {subject.tool}?"
         )
-    after = _in_child(lambda: asyncio.run(_look_after(subject, here)), Aftermath)
+    after = in_child(lambda: asyncio.run(look_after(subject, here)), Aftermath)
     assert after is not None, here
     return Tried("kill", at, after)
 
 
-def _judge(tried: Tried) -> list[str]:
+def judge_point(tried: Tried) -> list[str]:
     """Find where what was said is not what is true (Law 1, Law 2)."""
     after, sent, problems = tried.after, tried.sent, [*tried.manners]
     if sent is not None and sent.strange is not None:
@@ -270,7 +291,7 @@ def _judge(tried: Tried) -> list[str]:
     if after.truth_other != 2:
         problems.append(f"with another key sent there were {after.truth_other} changes, not 2")
     for whose, verdict in (("its", after.verdict_again), ("the other", after.verdict_other)):
-        if verdict is not Said.APPLIED:
+        if after.is_askable and verdict is not Said.APPLIED:
             problems.append(f"after that, reconcile of {whose} key said {verdict}")
     return problems
 
@@ -312,7 +333,7 @@ def _send(subject: Exam, folder: Path, steps: Steps) -> SentCall:
     trace = _tracer(_files_of(connector, subject.modules), steps.take)
     threading.settrace(trace)  # for the thread that a connector works in
     sys.settrace(trace)
-    sent = asyncio.run(_try(connector, subject.tool, subject.call(connector)))
+    sent = asyncio.run(try_call(connector, subject.tool, subject.call(connector, folder)))
     sys.settrace(None)
     threading.settrace(None)
     places = tuple(steps.places)
@@ -325,11 +346,11 @@ def _fail(subject: Exam, folder: Path, faults: Sequence[int]) -> list[Tried]:
     """Let a call fail at one point after the other, each in a folder of its own."""
     steps, tried = Steps(subject), []
     for at in faults:
-        here = _fresh(folder, f"fault-{at}")
+        here = fresh(folder, f"fault-{at}")
         steps.begin(here, at)
         sent = _send(subject, here, steps)
         steps.begin(here, -1)  # What comes after it is neither looked at nor ended.
-        tried.append(Tried("fault", at, asyncio.run(_look_after(subject, here)), sent))
+        tried.append(Tried("fault", at, asyncio.run(look_after(subject, here)), sent))
     return tried
 
 
@@ -342,7 +363,7 @@ def _stop(subject: Exam, folder: Path) -> list[Tried]:
     tried: list[Tried] = []
     for what in ("call", "question"):
         for at in range(STOPS_MAX):
-            here = _fresh(folder, f"stop-{what}-{at}")
+            here = fresh(folder, f"stop-{what}-{at}")
             manners, is_reached = loop.run_until_complete(_stop_at(subject, here, what, at))
             if manners:
                 # A call that still runs is not examined further: its later steps would be counted.
@@ -350,14 +371,14 @@ def _stop(subject: Exam, folder: Path) -> list[Tried]:
                 return [*tried, Tried(STOP, at, Aftermath(0, Said.UNSURE), manners=words)]
             if not is_reached:
                 break
-            after = loop.run_until_complete(_look_after(subject, here))
+            after = loop.run_until_complete(look_after(subject, here))
             tried.append(Tried(STOP, at, after))
     return tried
 
 
 async def _stop_at(subject: Exam, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
     connector, tool = subject.make(folder), subject.tool
-    call = subject.call(connector)
+    call = subject.call(connector, folder)
     ask = _asker(connector, tool)
 
     def begin() -> Coroutine[Any, Any, Any]:
@@ -370,17 +391,19 @@ async def _stop_at(subject: Exam, folder: Path, what: str, at: int) -> tuple[lis
     return await stop_call(begin, at, lambda: subject.effects(folder))
 
 
-async def _look_after(subject: Exam, folder: Path) -> Aftermath:
+async def look_after(subject: Exam, folder: Path) -> Aftermath:
     """Ask what happened, send again where the host would, and send another."""
     connector, tool = subject.make(folder), subject.tool
     mutation = _mutation(connector, tool)
     ask = _asker(connector, tool)
-    first, other = subject.call(connector, FIRST, attempt=2), subject.call(connector, OTHER)
+    first = subject.call(connector, folder, FIRST, attempt=2)
+    other = subject.call(connector, folder, OTHER)
     after = Aftermath(subject.effects(folder), _told(await ask(first)))
+    after.is_askable = mutation.asker is not None
     if after.verdict is Said.NOT_APPLIED or mutation.terms.idempotent:
-        after.again = await _try(connector, tool, first)
+        after.again = await try_call(connector, tool, first)
         after.truth_again = subject.effects(folder)
-        await _try(connector, tool, other)
+        await try_call(connector, tool, other)
         after.truth_other = subject.effects(folder)
         after.verdict_again = _told(await ask(first))
         after.verdict_other = _told(await ask(other))
@@ -398,13 +421,14 @@ def _beside(subject: Exam, folder: Path, key: str) -> Said:
 
     async def ask() -> Said:
         connector = subject.make(folder)
-        await _try(connector, subject.tool, subject.call(connector, key))
-        return _told(await _asker(connector, subject.tool)(subject.call(connector)))
+        await try_call(connector, subject.tool, subject.call(connector, folder, key))
+        return _told(await _asker(connector, subject.tool)(subject.call(connector, folder)))
 
     return asyncio.run(ask())
 
 
-async def _try(connector: Connector, tool: str, call: Call) -> SentCall:
+async def try_call(connector: Connector, tool: str, call: Call) -> SentCall:
+    """Make a call, and read what came of it."""
     try:
         return SentCall(Answer.APPLIED, repr(await getattr(connector, tool)(call, **call.args)))
     except BaseException as error:
@@ -415,20 +439,24 @@ async def _try(connector: Connector, tool: str, call: Call) -> SentCall:
 
 def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:
     """Find how a tool was declared; an override without a decorator keeps its parent's word."""
-    for kind in type(connector).__mro__:
-        found = vars(kind).get(tool)
-        if isinstance(found, Mutation) and found.asker is not None:
-            return found
-        if isinstance(found, Mutation):
-            break
-    raise ConfigError(f"{type(connector).__name__}.{tool} is no mutation with a reconcile.")
+    found = (vars(kind).get(tool) for kind in type(connector).__mro__)
+    declared = next((each for each in found if isinstance(each, Mutation)), None)
+    if declared is None:
+        raise ConfigError(f"{type(connector).__name__}.{tool} is no mutation.")
+    return declared
 
 
 def _asker(connector: Connector, tool: str) -> Callable[[Call], Awaitable[Verdict]]:
     """Find the reconcile method by name, so that a child's own is asked."""
-    name = getattr(_mutation(connector, tool).asker, "__name__", "")
-    found: Callable[[Call], Awaitable[Verdict]] = getattr(connector, name)
+    if (asker := _mutation(connector, tool).asker) is None:
+        return _ask_nothing
+    found: Callable[[Call], Awaitable[Verdict]] = getattr(connector, asker.__name__)
     return found
+
+
+async def _ask_nothing(call: Call) -> Verdict:
+    """Stand for the reconcile method of a tool that has none: a person decides (L5)."""
+    return Unsure("it cannot be asked")
 
 
 def _files_of(connector: Connector, modules: Sequence[str]) -> frozenset[str]:
@@ -446,51 +474,3 @@ def _tracer(files: frozenset[str], step: Callable[[str], None]) -> Callable[...,
         return line
 
     return enter
-
-
-# -- Around the child -------------------------------------------------------------------------
-
-
-def _fresh(folder: Path, name: str) -> Path:
-    here = folder / name
-    here.mkdir(parents=True)
-    return here
-
-
-def _in_child(work: Callable[[], R], kind: type[R]) -> R | None:
-    """Do something in a process of its own and return its result; None if it was killed.
-
-    It comes as JSON and is read as `kind` alone: in there runs the connector that is examined.
-    """
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        # A child that only ever runs its own loop has no use for the threads of its parent.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        _work_and_leave(work, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-        return None
-    mark, body = said[:1], said[1:]
-    if mark != WELL:
-        told = body.decode(errors="replace") or "its process ended without a word"
-        raise ExamFailed(f"The exam itself failed: {told}")
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise ExamFailed(f"The exam itself failed: its process said {error}") from None
-
-
-def _work_and_leave(work: Callable[[], object], writing: int) -> None:
-    gc.disable()  # It would walk, and so copy, all that the child shares with its parent.
-    try:
-        said = WELL + msgspec.json.encode(work())
-    except BaseException as error:
-        said = ILL + f"{kind_of(error)}: {words_of(error)}".encode(errors="replace")
-    with os.fdopen(writing, "wb") as pipe:
-        pipe.write(said)
-    os._exit(0)

@@ -17,6 +17,10 @@ EVENT = "tests/rules/test_event.py"
 DECLARATION = "tests/rules/test_declaration.py"
 RUN = "tests/engine/test_limit.py::test_what_stands_at_a_limit_passes_and_one_past_it_fails"
 
+BLOBS = (
+    "tests/engine/test_blobs.py::test_as_much_as_a_limit_is_taken",
+    "tests/engine/test_blobs.py::test_one_past_a_limit_is_refused",
+)
 # What a sandbox itself watches over: its tests take both languages in turn.
 OF_A_STEP = {
     "step_cpu_s": f"{HERE}::test_cpu_time",
@@ -64,6 +68,9 @@ OF_A_RUN = {
     "name_chars": (
         f"{DECLARATION}::test_a_topic_or_handler_name_of_100_characters_is_the_longest",
     ),
+    "blob_bytes": BLOBS,
+    "blobs_bytes": BLOBS,
+    "blobs_per_run": BLOBS,
     "reconcile_s": ("tests/engine/test_ledger.py::test_a_question_that_fails_is_no_answer",),
 }
 # Limits of the interpreter and of the host's patience, which no policy sets.

@@ -1,0 +1,223 @@
+"""The exam for the network: break the way to a server, and see if the connector tells the truth.
+
+Law 1: what a connector says after a broken connection is compared with what the server did. A yes,
+       a definite no and every verdict must be true; only "unknown" may be said of anything (L4).
+Law 2: after each fault the outside is asked, the call is sent again where a host would, and another
+       one is sent: there is one change for each key (L5, L7).
+Law 3: a call ends soon after its time is over: an answer that comes later is not waited for (L13).
+Law 4: the report says in sentences what was tried, what was said, and what was true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duly.connectors.base import Connector
+from duly.connectors.watch import Watch
+from duly.env import machine_ms
+from duly.rules.value import Json
+from duly.rules.word import Answer
+from duly.testing.child import ExamFailed, fresh, in_child
+from duly.testing.exam import (
+    Effects,
+    Exam,
+    SentCall,
+    Tried,
+    judge_point,
+    look_after,
+    row_of,
+    try_call,
+)
+from duly.testing.proxy import FaultProxy, NetworkFault, ServerAt
+
+Reach = Callable[[Path, int], Connector]
+
+CUTS: Final = 4  # places of a cut, in what is sent and in what comes back
+# Signatures of TLS differ by up to 4 bytes between two connections, so that one byte too few
+# was sometimes none.
+LAST_BYTES: Final = 5
+NO_PORT: Final = 1  # of a connector that is only looked at
+PATIENCE_S: Final = 0.7  # the time of a call that meets a server that hangs
+END_S: Final = 5.0  # how long a call may go on when its time is over, and when it is told to stop
+GARBAGE: Final = bytes(range(256)) * 4
+GIANT: Final = b"x" * (2 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class WebReply:
+    """An answer of a web server in place of its own; `is_done`: after it did what was asked."""
+
+    status: str
+    more: str = ""
+    body: str = '{"error": "no"}'
+    is_done: bool = False
+
+    @property
+    def spelled(self) -> bytes:
+        """The answer as it crosses the wire."""
+        body = self.body.encode()
+        head = f"HTTP/1.1 {self.status}\r\nContent-Type: application/json\r\n{self.more}"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+# A server that did the work may still say these; one that says another has not done it.
+UNCLEAR: Final = ("500 No", "502 No", "503 No", "504 No", "302 Found", "303 See")
+WEB_REPLIES: Final = (
+    *(WebReply(each, "Location: /elsewhere\r\n", is_done=True) for each in UNCLEAR),
+    *(WebReply(each) for each in ("400 No", "401 No", "403 No", "404 No", "409 No", "425 No")),
+    *(WebReply(each, "Location: /elsewhere\r\n") for each in ("307 Go", "308 Go", *UNCLEAR)),
+    WebReply("429 Wait"),
+    WebReply("429 Wait", "Retry-After: 7\r\n"),
+    WebReply("201 Made", body='{"id": ', is_done=True),
+    WebReply("200 Well", body="", is_done=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReport:
+    """What was tried, and a sentence about each fault."""
+
+    points: int
+    sentences: tuple[str, ...]
+    row: str = ""  # of the tool in a table: where its key travels, how it can be asked (K1)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+def examine_network(
+    reach: Reach,
+    tool: str,
+    args: Mapping[str, Json],
+    *,
+    server: ServerAt,
+    effects: Effects,
+    folder: Path,
+    other_args: Mapping[str, Json] | None = None,
+    replies: Sequence[WebReply] = (),
+    skips: int = 0,
+) -> NetworkReport:
+    """Let connections of a mutation break in every way, each in a folder of its own.
+
+    `reach(folder, port)` builds the connector, whose server is at that port of 127.0.0.1. `server`
+    is where the real one is, `effects(folder)` counts the changes there really are. `replies` are
+    answers of a web server; other servers have none. `skips` is how many connections of a call
+    only prepare it: it is broken at the one after them.
+    """
+
+    def work() -> list[Tried]:
+        with FaultProxy(server) as proxy:
+            subject = Exam(
+                lambda here: reach(here, proxy.port), tool, args, other_args or args, effects
+            )
+            return _run(subject, proxy, folder, replies, skips)
+
+    tried = in_child(work, list[Tried])
+    if tried is None:
+        raise ExamFailed("The exam itself was killed.")
+    problems = [f"{each.kind}: {problem}" for each in tried for problem in judge_point(each)]
+    if problems:
+        shown = "\n".join(problems[:20])
+        raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} faults.\n{shown}")
+    row = row_of(lambda here: reach(here, NO_PORT), tool, fresh(folder, "row"))
+    return NetworkReport(len(tried), tuple(_sentence(each) for each in tried), row)
+
+
+def _run(
+    subject: Exam, proxy: FaultProxy, folder: Path, replies: Sequence[WebReply], skips: int
+) -> list[Tried]:
+    clean = fresh(folder, "clean")
+    sent = asyncio.run(_send(subject, clean, float("inf"), proxy))
+    if sent.answer is not Answer.APPLIED or subject.effects(clean) != 1:
+        raise ExamFailed(f"{subject.tool} does not work when nothing goes wrong: {sent}.")
+    passed = proxy.passed
+    faults = [*_faults(passed.sent_bytes, passed.heard_bytes), *map(_reply_fault, replies)]
+    return [
+        _try_fault(subject, proxy, fresh(folder, f"fault-{at}"), fault, at, skips)
+        for at, fault in enumerate(faults, 1)
+    ]
+
+
+def _faults(sent_bytes: int, heard_bytes: int) -> list[NetworkFault]:
+    """List the faults of a connection over which so many bytes go, when nothing goes wrong."""
+    cuts = [NetworkFault("the connection is cut before anything is sent", sent_bytes=0)]
+    for part in range(1, CUTS):
+        at = max(1, sent_bytes * part // CUTS)
+        name = f"the connection is cut after {at} of {sent_bytes} bytes were sent"
+        cuts.append(NetworkFault(name, sent_bytes=at))
+    for part in range(CUTS):
+        at = heard_bytes * part // CUTS
+        name = f"the answer is lost after {at} of {heard_bytes} bytes"
+        cuts.append(NetworkFault(name, heard_bytes=at))
+    at = max(0, heard_bytes - LAST_BYTES)
+    last = NetworkFault("the last bytes of the answer are lost", heard_bytes=at)
+    return [
+        *cuts,
+        last,
+        NetworkFault("the server is silent", heard_bytes=0, hangs=True),
+        NetworkFault(
+            "the request hangs on its way", sent_bytes=max(1, sent_bytes // 2), hangs=True
+        ),
+        NetworkFault("the answer comes a byte at a time", drips=True),
+        NetworkFault("the answer makes no sense", reply=GARBAGE),
+        NetworkFault("the answer has no end", reply=GIANT),
+    ]
+
+
+def _reply_fault(reply: WebReply) -> NetworkFault:
+    when = "after it did it" if reply.is_done else "and does nothing"
+    cut = None if reply.is_done else 1  # the server never gets a whole request
+    name = f"the server answers {reply.status}{' with a time' * ('Retry' in reply.more)}, {when}"
+    return NetworkFault(name, sent_bytes=cut, reply=reply.spelled)
+
+
+def _try_fault(
+    subject: Exam, proxy: FaultProxy, folder: Path, fault: NetworkFault, at: int, skips: int
+) -> Tried:
+    is_slow = fault.hangs or fault.drips
+    proxy.plan(fault, skips=skips)
+    sent = asyncio.run(_send(subject, folder, PATIENCE_S if is_slow else float("inf"), proxy))
+    proxy.wait_until_ended()
+    proxy.fault = None  # one that met no connection is over
+    return Tried(fault.name, at, asyncio.run(look_after(subject, folder)), sent)
+
+
+async def _send(subject: Exam, folder: Path, patience_s: float, proxy: FaultProxy) -> SentCall:
+    """Send a call as a host does, within the time that it has.
+
+    One that does not end by itself is told to stop; one that goes on even then is at fault (L13).
+    """
+    connector = subject.make(folder)
+    call = subject.call(connector, folder)
+    watch = Watch(subject.tool, clock=machine_ms, timeout_s=patience_s)
+    said: list[SentCall] = []
+
+    async def work() -> None:
+        said.append(await try_call(connector, subject.tool, call))
+
+    watch.begin(work())
+    is_limited = patience_s < float("inf")
+    if not await watch.settled(patience_s + END_S if is_limited else None):
+        watch.stop()
+        if not await watch.settled(END_S):
+            at_work = " and ".join(sorted(set(watch.parts)))
+            proxy.cut()  # what still waits for an answer gets none
+            await watch.settled(None)
+            strange = f"its time was over, and it went on for {END_S:g} s and more ({at_work})"
+            return SentCall(Answer.UNKNOWN, "it did not end", strange=strange)
+    return said[0]
+
+
+def _sentence(tried: Tried) -> str:
+    sent, after = tried.sent, tried.after
+    assert sent is not None, tried
+    truth = "it was done" if after.truth else "nothing was done"
+    again = ""
+    if after.again is not None:
+        again = f"; sent again, there was {after.truth_again} change"
+    said = sent.answer.value.replace("_", " ")
+    return f"When {tried.kind}: it said {said}, {truth}, reconcile said {after.verdict}{again}."

@@ -1,0 +1,216 @@
+"""A way to a server on which a connection breaks as planned: the network of an exam.
+
+Law 1: a plan is for one connection alone; every other one is passed on as it is.
+Law 2: when a planned connection has ended, the server has ended its part too, so that what it did
+       can be counted. A server that takes longer than two seconds for that is not waited for.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+ServerAt: TypeAlias = "tuple[str, int] | Path"
+
+CHUNK_BYTES: Final = 65_536
+END_S: Final = 2.0
+DRIP_S: Final = 0.05
+NO_LINGER: Final = struct.pack("ii", 1, 0)  # a reset at once, no farewell
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """What happens to one connection.
+
+    `sent_bytes` is how much of what the client says reaches the server, `heard_bytes` how much of
+    what the server says comes back; None is all of it. Then the connection is reset, or, if it
+    `hangs`, left open in silence. `reply` is said in place of the server's own words, `drips` lets
+    them through a byte at a time.
+    """
+
+    name: str
+    sent_bytes: int | None = None
+    heard_bytes: int | None = None
+    reply: bytes | None = None
+    hangs: bool = False
+    drips: bool = False
+
+
+@dataclass(slots=True)
+class Passed:
+    """How many bytes went either way over one connection."""
+
+    sent_bytes: int = 0
+    heard_bytes: int = 0
+
+
+class FaultProxy:
+    """Listens on loopback, and passes connections on to a server."""
+
+    def __init__(self, server: ServerAt) -> None:
+        self._server = server
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.fault: NetworkFault | None = None
+        self._skips = 0  # connections that pass before the planned one
+        self.passed = Passed()  # of the last connection
+        self._ended = threading.Event()
+        self._open: set[socket.socket] = set()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _end(self._listener)
+        for each in tuple(self._open):
+            _end(each)
+
+    def plan(self, fault: NetworkFault, *, skips: int = 0) -> None:
+        """Say what happens to the next connection, or to one after so many others."""
+        self._ended.clear()
+        self.fault, self._skips = fault, skips
+
+    def wait_until_ended(self) -> None:
+        """Wait until the server has ended its part of the planned connection."""
+        self._ended.wait(END_S)
+
+    def cut(self) -> None:
+        """End every connection that is open."""
+        for each in tuple(self._open):
+            _reset(each)
+
+    # -- In threads -------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                fault = None
+                if self._skips > 0:
+                    self._skips -= 1
+                else:
+                    fault, self.fault = self.fault, None
+                work = threading.Thread(target=self._carry, args=(client, fault), daemon=True)
+                work.start()
+
+    def _carry(self, client: socket.socket, fault: NetworkFault | None) -> None:
+        fault = fault or NetworkFault("none")
+        if fault.sent_bytes == 0:
+            _reset(client)
+            self._ended.set()
+            return
+        try:
+            server = _connect(self._server)
+        except OSError:
+            _reset(client)
+            return
+        passed = self.passed = Passed()
+        self._open |= {client, server}
+        back = threading.Thread(
+            target=self._to_client, args=(server, client, fault, passed), daemon=True
+        )
+        back.start()
+        self._to_server(client, server, fault, passed)
+        back.join(END_S)
+        _end(server)
+        self._open -= {client, server}
+        self._ended.set()
+
+    def _to_server(
+        self, client: socket.socket, server: socket.socket, fault: NetworkFault, passed: Passed
+    ) -> None:
+        with suppress(OSError):
+            while chunk := client.recv(CHUNK_BYTES):
+                left = None if fault.sent_bytes is None else fault.sent_bytes - passed.sent_bytes
+                if left is not None and len(chunk) >= left:
+                    if fault.reply is not None:
+                        _answer(client, fault.reply)
+                    server.sendall(chunk[:left])
+                    passed.sent_bytes += left
+                    if fault.hangs:
+                        _drain(client)
+                    else:
+                        _reset(client)
+                    break
+                server.sendall(chunk)
+                passed.sent_bytes += len(chunk)
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_WR)
+
+    def _to_client(
+        self, server: socket.socket, client: socket.socket, fault: NetworkFault, passed: Passed
+    ) -> None:
+        with suppress(OSError):
+            while chunk := server.recv(CHUNK_BYTES):
+                if fault.reply is not None:
+                    reply, fault = fault.reply, NetworkFault(fault.name, heard_bytes=0)
+                    client.sendall(reply)
+                left = None if fault.heard_bytes is None else fault.heard_bytes - passed.heard_bytes
+                if left is not None and len(chunk) >= left:
+                    _say(client, chunk[:left], is_slow=fault.drips)
+                    passed.heard_bytes += left
+                    if fault.hangs:
+                        _drain(client)
+                    else:
+                        _reset(client)
+                    _drain(server)
+                    return
+                _say(client, chunk, is_slow=fault.drips)
+                passed.heard_bytes += len(chunk)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_WR)
+
+
+def _connect(server: ServerAt) -> socket.socket:
+    if isinstance(server, tuple):
+        return socket.create_connection(server, timeout=END_S * 5)
+    found = socket.socket(socket.AF_UNIX)
+    found.connect(str(server))
+    return found
+
+
+def _say(client: socket.socket, data: bytes, *, is_slow: bool) -> None:
+    if not is_slow:
+        client.sendall(data)
+        return
+    for number in range(len(data)):
+        client.sendall(data[number : number + 1])
+        threading.Event().wait(DRIP_S)
+
+
+def _answer(client: socket.socket, reply: bytes) -> None:
+    """Answer in place of the server, and wait until the client has read it and hung up."""
+    client.sendall(reply)
+    client.shutdown(socket.SHUT_WR)
+    _drain(client)
+
+
+def _drain(side: socket.socket) -> None:
+    """Read what comes until the other side ends the connection."""
+    with suppress(OSError):
+        while side.recv(CHUNK_BYTES):
+            pass
+
+
+def _reset(side: socket.socket) -> None:
+    with suppress(OSError):
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+    _end(side)
+
+
+def _end(side: socket.socket) -> None:
+    with suppress(OSError):
+        side.shutdown(socket.SHUT_RDWR)
+    side.close()
