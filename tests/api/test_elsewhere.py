@@ -13,7 +13,7 @@ from duly.api.connecting import list_kinds
 from duly.api.elsewhere import foreign_kinds
 from duly.api.project import Project, find_project
 from duly.errors import ConfigError
-from duly.faces.cli.connect import connect
+from duly.faces.cli import duly
 
 TEA = """
 import duly
@@ -80,6 +80,6 @@ def test_every_kind_is_listed_with_where_it_comes_from(site: Path) -> None:
     """K14: and nothing is imported for it."""
     kinds = dict(list_kinds())
     assert (kinds["slack"], kinds["tea"]) == ("built in", "acme-tea 1.0")
-    shown = CliRunner().invoke(connect, ["--list"]).output
+    shown = CliRunner().invoke(duly, ["connect", "--list"]).output
     assert "acme-tea 1.0" in shown
     assert "acme_tea" not in sys.modules
