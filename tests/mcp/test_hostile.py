@@ -23,7 +23,7 @@ from tests.mcp.stand import FAR_S, call, opened, over_http, over_stdio, until, w
 NAME = "mail-to-row"
 # Whatever the scope of a token is, a tool does none of these (M5).
 FOR_PERSONS = (
-    "approve approve_all allow amend settle grant adopt deploy rollback "
+    "approve approve_all allow amend answer settle grant adopt deploy rollback "
     "set_secret drop_secret secrets new_token new_link pair prove backup remove"
 )
 CLIENT = {"name": "rude", "version": "1"}

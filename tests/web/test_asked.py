@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import duly.web
+from duly.api.codec import perform
+from duly.api.registry import Scope
 from duly.bus.letterbox import MailChannel
 from duly.desk import asker
 from duly.errors import RequestRefused
@@ -199,3 +201,16 @@ async def test_a_link_shows_what_its_mail_showed_and_no_longer_than_its_days(
         late = await stand.look(second)
         assert (late.status, "for other eyes" in late.text) == (200, False)
     clock.close()
+
+
+async def test_a_token_of_an_agent_answers_no_mail(tmp_path: Path, office: PostOffice) -> None:
+    """G4, M5: an agent that reads a person's mailbox has the code, and decides nothing by it."""
+    async with mailed(tmp_path, office) as stand:
+        await stand.publish()
+        args = {"code": await stand.code(), "choice": "yes"}
+        args["seen"] = (await stand.host.asked(args["code"])).hash
+        for scope in (Scope.READ, Scope.AGENT):
+            with pytest.raises(RequestRefused) as raised:
+                await perform(stand.host, "answer", args, by="token:agent", scope=scope)
+            assert raised.value.code == "beyond_scope"
+        assert (len(await stand.host.approvals()), stand.sent) == (1, [])

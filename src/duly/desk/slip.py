@@ -171,7 +171,7 @@ class Slips(HasDesk):
         return await desk.ask(partial(_look_at_slip, desk=desk, code=code, now_ms=desk.now_ms))
 
     @act(
-        scope=Scope.READ,
+        scope=Scope.DECIDE,
         example={"code": "x4mW0c2o3bJQm1h4s7pLzA", "choice": "yes", "seen": "3f9a51c2"},
     )
     async def answer(
@@ -179,9 +179,10 @@ class Slips(HasDesk):
     ) -> Pressed:
         """Answer the message with this code: yes or no to the call whose hash was shown.
 
-        To have the code is enough. The act is written down under the account that was asked.
+        The act is written down under the account that was asked. On the page of its link the code
+        is enough; a token needs the scope that decides.
         """
-        # Rules: G11, A4.
+        # Rules: G11, A4, G4.
         desk = self._desk()
         desk.action(by, "answer")  # who brings it is checked, and is not who decides
         if choice not in (SlipChoice.YES, SlipChoice.NO):

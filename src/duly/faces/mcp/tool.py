@@ -79,7 +79,7 @@ ACT_SCHEMA: Final[Mapping[str, Any]] = {
 # What only a person decides (law 2).
 PERSONS: Final = frozenset(
     {"approve", "approve_all", "allow", "amend", "settle", "grant", "adopt", "deploy", "rollback"}
-    | {"write"}
+    | {"answer", "write"}
 )
 # What is of no use to an agent, or would have it wait without a limit.
 CLOSED: Final = frozenset({"admitted", "receive", "sign_in", "sign_out", "wait", "who"})

@@ -3,7 +3,7 @@
 Law 1  Nothing changes by GET: the link shows the question. A program that looks at links before
        their reader does decides nothing.
 Law 2  The code of the link is what lets an answer in, for this question alone. It signs in nowhere
-       else, and no cookie is set.
+       else, and no cookie is set. A token of an agent that has read the mail answers nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.registry import Scope as Right
 from duly.errors import Invalid
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Entry, visit_of
@@ -26,7 +27,7 @@ FIELDS: Final = ("code", "seen", "choice")
 
 def list_entries() -> Iterator[Entry]:
     """Make the entry; the code of the link is what lets an answer in."""
-    yield Entry(ASK, asked, {"GET": OPEN, "POST": OPEN}, is_form=True)
+    yield Entry(ASK, asked, {"GET": OPEN, "POST": OPEN}, is_form=True, right=Right.DECIDE)
 
 
 async def asked(request: Request) -> Response:
