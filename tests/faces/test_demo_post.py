@@ -9,6 +9,7 @@ import smtplib
 import urllib.request
 from collections import Counter
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
@@ -98,3 +99,19 @@ def test_every_disagreement_is_named(
 ) -> None:
     """L3: neither side is believed."""
     assert compare_post([1], {"rows": rows, "answers": answers}, applied) == said
+
+
+def test_a_connection_that_is_open_at_the_end_is_no_error() -> None:
+    """The demo says nothing about a client that its servers still talked with."""
+    said: list[dict[str, Any]] = []
+
+    async def leave_one_open() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: said.append(context))
+        async with Post() as post:
+            reader, writer = await asyncio.open_connection(HOST, post.ports[0])
+            assert await reader.readline() == b"* OK the mail server of a demo\r\n"
+        writer.close()
+
+    asyncio.run(leave_one_open())
+    assert said == []

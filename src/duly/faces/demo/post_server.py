@@ -15,9 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
+from functools import partial
 from typing import Any, Final, Self
 
 import msgspec
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 HOST: Final = "127.0.0.1"
 LINE_BYTES_MAX: Final = 1024 * 1024
@@ -38,19 +41,30 @@ class Post:
     messages: list[dict[str, Any]] = field(default_factory=list)
     hold_at: int | None = None  # the answer to the mail of this number is held back
     held: asyncio.Event = field(default_factory=asyncio.Event)
-    _over: asyncio.Event = field(default_factory=asyncio.Event)
     _servers: list[asyncio.Server] = field(default_factory=list)
+    _talks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
         for talk in (self._imap, self._smtp, self._http):
-            server = await asyncio.start_server(_guarded(talk), HOST, 0, limit=LINE_BYTES_MAX)
+            welcome = partial(self._welcome, talk)
+            server = await asyncio.start_server(welcome, HOST, 0, limit=LINE_BYTES_MAX)
             self._servers.append(server)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._over.set()
-        for each in self._servers:
-            each.close()
+        for server in self._servers:
+            server.close()
+        for talk in self._talks:
+            talk.cancel()
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
+    def _welcome(
+        self, talk: Talk, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        # A task of our own: one that asyncio makes for a connection must not be cancelled (3.11).
+        task = asyncio.get_running_loop().create_task(_serve(talk, reader, writer))
+        self._talks.add(task)
+        task.add_done_callback(self._talks.discard)
 
     @property
     def ports(self) -> tuple[int, int, int]:
@@ -125,7 +139,7 @@ class Post:
         if len(self.folders[SENT]) == self.hold_at:
             self.hold_at = None
             self.held.set()
-            await self._over.wait()
+            await asyncio.Event().wait()  # until this server ends
 
     # -- HTTP -------------------------------------------------------------------------------------
 
@@ -137,18 +151,14 @@ class Post:
         writer.write(b"HTTP/1.1 204 Taken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
-def _guarded(
-    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+async def _serve(talk: Talk, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve one connection; a client that dies or makes no sense ends it."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
         with suppress(OSError, EOFError, ValueError, LookupError, asyncio.LimitOverrunError):
             await talk(reader, writer)
+    finally:
         with suppress(OSError, RuntimeError):
             writer.close()
-
-    return serve
 
 
 def _folder(args: str) -> str:
