@@ -131,6 +131,8 @@ class Vault:
     def seal_again(self, row: SecretRow) -> str | None:
         """Seal a secret anew that was opened with the old key; None if it was not (L11)."""
         assert self._key is not None, row.name
+        if self._seals.get((row.connector, row.name)) != row.sealed:
+            self._take(row)  # another host has written since
         value = self._open.get((row.connector, row.name))
         is_old = self.old_key is not None and _key_name(row) == name_key(self.old_key)
         if value is None or not is_old:
@@ -257,8 +259,10 @@ class Vault:
         """Replace a secret if it still lies under that seal; what depends on it stays proven."""
         assert self._store is not None, name
         sealed = await self.seal(connector, name, value)
+        set_at = self._times.get((connector, name))
         is_done = await self._store.swap_secret(connector, name, before.sealed, sealed)
-        if is_done:
+        # What a person has set or dropped meanwhile is newer: it is the one that is handed out.
+        if is_done and self._times.get((connector, name)) == set_at:
             self.keep(connector, name, value)
             self._seals[connector, name] = sealed
         return is_done
