@@ -14,7 +14,14 @@ from duly.connectors.auth import Auth
 from duly.connectors.oauth import Client, Provider
 from duly.connectors.rest import KeyPlace, Rest
 from duly.connectors.transport import Transport
-from duly.errors import AuthNeeded, ConfigError, NotSent, Refused, UnknownOutcome
+from duly.errors import (
+    AuthNeeded,
+    ConfigError,
+    NotSent,
+    PermissionDenied,
+    Refused,
+    UnknownOutcome,
+)
 from duly.host import Host
 from duly.rules.oauth import RefreshKind, TokenGrant, claim
 from tests.connectors.oauth_server import CLIENT, SCOPES, OAuthServer
@@ -268,6 +275,41 @@ async def test_a_sign_in_during_a_refresh_is_kept(server: OAuthServer, url: str)
         with pytest.raises(AuthNeeded):  # the double knows no access-9
             await asking
     assert server.calls == ["GET access-9"]
+
+
+async def test_a_sign_in_during_a_refresh_that_is_refused_is_used(
+    server: OAuthServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F4: the refused token is that of the sign-in before; no call waits for a second one."""
+    server.revoke()
+    monkeypatch.setattr(server, "revoke", lambda: None)  # the new sign-in is another account
+    server.manners = ["slow"]
+    async with signed_in(server, url) as (host, rest):
+        asking = asyncio.create_task(order(rest))
+        assert await asyncio.to_thread(server.arrived.wait, 30)
+        server.valid = {"access-9"}
+        await host.set_secret("shop", "token", TokenGrant("access-9").text)
+        server.go_on.set()
+        await asking
+    assert (server.calls, server.orders) == (["POST access-9"], ["k1"])
+
+
+async def test_a_refresh_that_never_left_costs_no_sign_in(
+    server: OAuthServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9, K3: the name of the provider led to a private address for a while, as in a hotel."""
+    async with signed_in(server, url, refresh=RefreshKind.SPENT) as (_, rest):
+        kept = provider(server, refresh=RefreshKind.SPENT)
+        far = Client(kept, Transport())
+        near = rest._sign_in._client
+        monkeypatch.setattr(rest._sign_in, "_client", lambda: far)
+        for _ in range(2):
+            with pytest.raises(PermissionDenied):
+                await order(rest)
+        monkeypatch.setattr(rest._sign_in, "_client", near)
+        rest._sign_in._tokens = None  # it holds the client of before
+        await order(rest)
+    assert (len(server.asked), server.orders) == (1, ["k1"])
 
 
 async def test_a_secret_is_swapped_only_if_it_is_the_one_that_was_read(

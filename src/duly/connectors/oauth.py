@@ -356,28 +356,34 @@ class FreshTokens:
             claimed = claim(grant, now)
             if not await keeper.swap(self._connector, self._name, kept, claimed.text):
                 continue
-            answer = await client.refresh(grant, now=now)
-            await self._write(claimed, settle(claimed, answer))
-            self._say(answer, grant)
-            return
+            try:
+                answer = await client.refresh(grant, now=now)
+            except ConnectorError:  # it never left, so it is no refresh without an answer
+                await self._write(claimed, settle(claimed, TokenAnswer(fault=TokenFault.BUSY)))
+                raise
+            if await self._write(claimed, settle(claimed, answer)):
+                self._say(answer, grant)
+                return
+            # The answer is about a sign-in that is not the one of now.
         raise NotSent(f"{self._connector}: nothing was sent: another host refreshes its token.")
 
-    async def _write(self, claimed: TokenGrant, after: TokenGrant) -> None:
-        """Write what came of a refresh, unless a person has signed in anew meanwhile."""
+    async def _write(self, claimed: TokenGrant, after: TokenGrant) -> bool:
+        """Write what came of a refresh, unless a person has signed in anew meanwhile; tell it."""
         for left in reversed(range(WRITES_MAX)):
             try:
                 kept = await self._keeper.read_kept(self._connector, self._name)
                 # The seal may be another one, under another key; the claim is still ours.
                 if kept.value != claimed.text:
-                    return
+                    return kept.value == after.text  # written, and the answer was lost
                 if await self._keeper.swap(self._connector, self._name, kept, after.text):
-                    return
+                    return True
             except NotFound:
-                return
+                return False
             except StoreError:
                 if not left:
                     raise
                 await self._keeper.sleep(LOOK_S)
+        return False
 
     def _say(self, answer: TokenAnswer, before: TokenGrant) -> None:
         """Raise what a refresh without a token means for a call; nothing of it has left."""
