@@ -60,7 +60,7 @@ NEEDS: Final = {
         *("tests/connectors/test_clock.py", "tests/engine/crash_window/", "tests/examples/"),
         *("tests/connectors/test_s3.py", "tests/connectors/test_calendar.py"),
         *("tests/connectors/test_connection.py", "tests/desk/test_slip.py"),
-        *("tests/connectors/test_invoice_archive.py", "tests/connectors/test_google_examples.py"),
+        "tests/connectors/test_invoice_archive.py",
         *("tests/connectors/test_documents.py", "tests/connectors/test_mcp.py"),
         *("tests/models/test_llm.py",),
         *("tests/faces/", "tests/fire/", "tests/store/test_fork.py", "tests/store/test_opening.py"),

@@ -17,7 +17,7 @@ from duly.connectors.registry import Registry
 from duly.errors import ConfigError, UnknownOutcome
 from duly.rules.asking import AskedHow
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
-from tests.connectors.declared_desk import DeclaredDesk
+from duly.testing.doubles.declared import DeclaredDesk
 from tests.connectors.service_exam import TOKEN, happened, send, take_exam
 
 pytestmark = pytest.mark.anyio

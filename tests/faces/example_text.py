@@ -1,4 +1,4 @@
-"""Brings the examples to `duly init --template`; a test says when they differ.
+"""Brings the examples to `duly init --template` and `duly example`; a test says when they differ.
 
 python -m tests.faces.example_text            compare
 python -m tests.faces.example_text --write    write the texts anew
@@ -12,9 +12,11 @@ from typing import Final
 
 from duly.faces.cli import init
 from duly.faces.cli.template import TEMPLATES
+from duly.testing import daily
 from tests import house
 
 FOLDER: Final = Path(init.__file__).parent / "text" / "example"
+DAILY: Final = Path(daily.__file__).parent / "text"
 # The demo has no minute to wait; a project that stays should not look every second.
 SLOWER: Final = {'every="1s"': 'every="1m"', 'interval: "1s"': 'interval: "1m"'}
 
@@ -31,19 +33,32 @@ def derive() -> dict[str, str]:
     return texts
 
 
-def kept() -> dict[str, str]:
+def derive_daily() -> dict[str, str]:
+    """Read each example of daily life, by the name its text has."""
+    paths = [
+        path
+        for folder in ("daily", "google")
+        for path in sorted((house.ROOT / "examples" / folder).iterdir())
+        if path.suffix in daily.SUFFIXES.values()
+    ]
+    return {f"{path.name}.txt": path.read_text(encoding="utf-8") for path in paths}
+
+
+def kept(folder: Path = FOLDER) -> dict[str, str]:
     """Read the texts as the package has them."""
-    return {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
 
 
 def main() -> int:
     """Write the texts, or say whether they are stale."""
+    made = {FOLDER: derive(), DAILY: derive_daily()}
     if "--write" in sys.argv:
-        FOLDER.mkdir(exist_ok=True)
-        for name, text in derive().items():
-            (FOLDER / name).write_text(text, encoding="utf-8")
+        for folder, texts in made.items():
+            folder.mkdir(exist_ok=True)
+            for name, text in texts.items():
+                (folder / name).write_text(text, encoding="utf-8")
         return 0
-    is_same = kept() == derive()
+    is_same = all(kept(folder) == texts for folder, texts in made.items())
     print("as they were" if is_same else "stale; write them with --write")
     return 0 if is_same else 1
 

@@ -407,7 +407,7 @@ async def _look(stage: Stage, host: Host, workflow: str) -> _Ending:
 
 def _still_open(runs: Iterable[Run]) -> list[Run]:
     """Choose the runs that neither came to an end nor are followed by another."""
-    ended = (Status.COMMITTED, Status.ABANDONED, Status.CRASHED, Status.PAUSED_TRANSIENT)
+    ended = (Status.COMMITTED, Status.ABANDONED, Status.PAUSED_TRANSIENT)
     seen = tuple(runs)
     followed = {run.retry_of for run in seen}
     return [run for run in seen if run.status not in ended and run.id not in followed]

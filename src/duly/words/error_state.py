@@ -26,6 +26,7 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_grant": ('"{workflow}" has no grant for "{subject}".', "{nearest}"),
     "no_capability": ('No tool here needs "{subject}".', "{nearest}"),
     "no_tool": ("There is no tool {subject}.", "{nearest}"),
+    "no_example": ('There is no example "{subject}".', "{nearest}"),
     "no_verb": ('There is no verb "{subject}".', "{nearest}"),
     "no_connector": ('There is no connector "{subject}".', "{nearest}"),
     "no_secret": ('There is no secret "{subject}".', "{nearest}"),

@@ -108,7 +108,7 @@ def simulate(
     if face.is_json:
         echo_json(cast("Any", asdict(told)))
     else:
-        _show(told, _again(face, file, events, length, language), props)
+        show_report(told, _again(face, file, events, length, language), props)
     if told.troubles or told.mismatches:
         raise click.exceptions.Exit(EXIT_FAILED)
     if not told.changes:
@@ -175,7 +175,8 @@ def _again(face: Face, file: str, events: str | None, length: str, language: str
     return " ".join(map(quote, words))
 
 
-def _show(told: CrashTestReport, again: str, props: Props) -> None:
+def show_report(told: CrashTestReport, again: str, props: Props) -> None:
+    """Show what came of a crash test."""
     from duly.api.value import encode
 
     count = len(told.changes)

@@ -52,6 +52,7 @@ CLI: Final = MappingProxyType({"source": "cli"})
 ROWS: Final[Mapping[str, Row]] = {
     "init": Row(BEGIN, "Make a small project that works.", f"{HERE}.init:init"),
     "demo": Row(BEGIN, "See Duly survive a crash, here.", "duly.faces.demo.command:demo"),
+    "example": Row(BEGIN, "Play a workflow of daily life, here.", f"{HERE}.example:example"),
     "guide": Row(BEGIN, "Read how to write a workflow; also for a model.", f"{HERE}.guide:guide"),
     "connect": Row(
         BEGIN, "Connect a service, and prove that it can be asked.", f"{HERE}.connect:connect"

@@ -1,6 +1,7 @@
 """Stripe's API on loopback, as https://docs.stripe.com/api describes it.
 
-Served are create, retrieve and list of customers and refunds, with idempotent requests
+Served are create, retrieve and list of customers and refunds, retrieve and list of charges, which
+other programs make, and idempotent requests
 (https://docs.stripe.com/api/idempotent_requests): the first answer to a key is repeated, also if it
 was an error, and another request under the same key is rejected. Bodies are forms; a parameter that
 Stripe does not know is rejected.
@@ -15,7 +16,11 @@ from duly.testing.doubles.base import Rejected, ServiceAsk, ServiceDouble, Servi
 from duly.testing.doubles.moment import wall_ms
 
 FORM: Final = "application/x-www-form-urlencoded"
-KINDS: Final = {"customers": ("customer", "cus"), "refunds": ("refund", "re")}
+KINDS: Final = {
+    "charges": ("charge", "ch"),
+    "customers": ("customer", "cus"),
+    "refunds": ("refund", "re"),
+}
 KNOWN: Final = {
     "customers": frozenset({"name", "email", "description", "phone", "address", "metadata"}),
     "refunds": frozenset({"charge", "amount", "reason", "metadata"}),
@@ -38,7 +43,7 @@ class StripeDouble(ServiceDouble):
 
     def new_account(self) -> dict[str, Any]:
         """Return an account in which nothing was made."""
-        return {"customers": [], "refunds": [], "answers": {}}
+        return {"charges": [], "customers": [], "refunds": [], "answers": {}}
 
     def effects(self, account: dict[str, Any]) -> int:
         """Count what was made."""
@@ -57,7 +62,7 @@ class StripeDouble(ServiceDouble):
     @route("POST", "/{kind}", scopes=("write",), query=())
     def create(self, ask: ServiceAsk, kind: str) -> ServiceReply:
         """Make an object, once for each key."""
-        if kind not in KINDS:
+        if kind not in KNOWN:
             raise Rejected(404, "not_found")
         if ask.content_type != FORM:
             raise Rejected(400, "parameter", "The body must be a form.")

@@ -53,12 +53,15 @@ class DeclaredDesk(ServiceDouble):
     """Every service, one account for each token."""
 
     def new_account(self) -> dict[str, Any]:
+        """Return an account in which nothing was made."""
         return {"made": []}
 
     def effects(self, account: dict[str, Any]) -> int:
+        """Count what was made."""
         return len(account["made"])
 
     def token_of(self, headers: Mapping[str, str]) -> str:
+        """Return the token: behind the last blank, or the password of a pair."""
         kind, _, rest = headers.get("authorization", "").rpartition(" ")
         if kind == "Basic":
             return base64.b64decode(rest).decode().partition(":")[2]
@@ -71,6 +74,7 @@ class DeclaredDesk(ServiceDouble):
 
     @route("POST", "/linear/graphql", query=())
     def linear(self, ask: ServiceAsk) -> ServiceReply:
+        """Answer a query, or make an issue or a comment with its own id, once."""
         body = self.json_of(ask, GRAPHQL)
         query, variables = body["query"], body["variables"]
         name = "issue" if "issue" in query else "comment"
@@ -89,6 +93,7 @@ class DeclaredDesk(ServiceDouble):
 
     @route("POST", "/todoist/sync", query=())
     def todoist(self, ask: ServiceAsk) -> ServiceReply:
+        """Execute a command, each uuid once."""
         (command,) = json.loads(self.form_of(ask, {"commands": needed(str)})["commands"])
         if (why := misfit(command, COMMAND)) is not None:
             raise Rejected(400, "invalid", why)
@@ -102,37 +107,45 @@ class DeclaredDesk(ServiceDouble):
 
     @route("GET", "/todoist/tasks", query=("project_id", "cursor"))
     def tasks(self, ask: ServiceAsk) -> ServiceReply:
+        """List the open tasks."""
         return ServiceReply({"results": ask.account["made"], "next_cursor": None})
 
     @route("POST", "/trello/cards", query=())
     def trello(self, ask: ServiceAsk) -> ServiceReply:
+        """Add a card."""
         return ServiceReply(self._made(ask, **self.json_of(ask, CARD), url="https://trello.com/c"))
 
     @route("GET", "/trello/boards/{board}/cards", query=("filter", "since", "fields", "limit"))
     def cards(self, ask: ServiceAsk, board: str) -> ServiceReply:
+        """List the cards of a board."""
         return ServiceReply(ask.account["made"])
 
     @route("POST", "/discord/channels/{channel}/messages", query=())
     def discord(self, ask: ServiceAsk, channel: str) -> ServiceReply:
+        """Send a message."""
         return ServiceReply(self._made(ask, **self.json_of(ask, MESSAGE), channel_id=channel))
 
     @route("GET", "/discord/channels/{channel}/messages", query=("limit", "after"))
     def messages(self, ask: ServiceAsk, channel: str) -> ServiceReply:
+        """List messages, the newest first."""
         return ServiceReply(ask.account["made"][::-1])
 
     @route("POST", "/jira/rest/api/3/issue", query=())
     def jira(self, ask: ServiceAsk) -> ServiceReply:
+        """Open an issue."""
         fields = self.json_of(ask, {"fields": needed(JIRA)})["fields"]
         return ServiceReply(self._made(ask, fields=fields, key="T-1"), 201)
 
     @route("GET", "/jira/rest/api/3/search/jql", query=("jql", "fields", "nextPageToken"))
     def search(self, ask: ServiceAsk) -> ServiceReply:
+        """Find issues by a label."""
         label = ask.query["jql"].rpartition(" = ")[2].strip('"')
         found = [each for each in ask.account["made"] if label in each["fields"]["labels"]]
         return ServiceReply({"issues": found, "isLast": True})
 
     @route("POST", "/jira/rest/api/3/issue/{issue}/comment", query=())
     def jira_comment(self, ask: ServiceAsk, issue: str) -> ServiceReply:
+        """Write a comment."""
         body = self.json_of(ask, {"body": needed(ADF), "properties": [PROPERTY]})
         return ServiceReply(self._made(ask, **body), 201)
 
@@ -140,10 +153,12 @@ class DeclaredDesk(ServiceDouble):
         "GET", "/jira/rest/api/3/issue/{issue}/comment", query=("expand", "orderBy", "maxResults")
     )
     def jira_comments(self, ask: ServiceAsk, issue: str) -> ServiceReply:
+        """List the comments."""
         return ServiceReply({"comments": ask.account["made"], "total": len(ask.account["made"])})
 
     @route("POST", "/hubspot/crm/v3/objects/contacts", query=())
     def hubspot(self, ask: ServiceAsk) -> ServiceReply:
+        """Add a contact; the key is unique."""
         body = self.json_of(ask, {"properties": needed(CONTACT)})
         key = body["properties"]["duly_key"]
         if any(each["properties"]["duly_key"] == key for each in ask.account["made"]):
@@ -152,6 +167,7 @@ class DeclaredDesk(ServiceDouble):
 
     @route("GET", "/hubspot/crm/v3/objects/contacts/{key}", query=("idProperty", "properties"))
     def contact(self, ask: ServiceAsk, key: str) -> ServiceReply:
+        """Show a contact by a unique property."""
         name = ask.query["idProperty"]
         found = [each for each in ask.account["made"] if each["properties"][name] == key]
         if not found:
@@ -160,14 +176,17 @@ class DeclaredDesk(ServiceDouble):
 
     @route("GET", "/hubspot/crm/v3/objects/contacts", query=("limit", "after"))
     def contacts(self, ask: ServiceAsk) -> ServiceReply:
+        """List contacts."""
         return ServiceReply({"results": ask.account["made"]})
 
     @route("POST", "/outlook/me/messages", query=())
     def outlook(self, ask: ServiceAsk) -> ServiceReply:
+        """Write a draft."""
         return ServiceReply(self._made(ask, **self.json_of(ask, DRAFT), webLink="https://x"), 201)
 
     @route("GET", "/outlook/me/messages", query=("$filter", "$expand"))
     def drafts(self, ask: ServiceAsk) -> ServiceReply:
+        """List the drafts with a key."""
         key = ask.query["$filter"].rpartition("ep/value eq ")[2].strip("')")
         own = "singleValueExtendedProperties"
         return ServiceReply(
