@@ -330,7 +330,7 @@ def test_a_mismatch_is_shown_with_the_command_that_repeats_it(
         "w", (OutsideChange("wall.post", {"text": "n1"}),), (), 9, 9, 0, 0, (mismatch,)
     )
     again = command._again(Face(given="my shop"), "posts.py", "given.json", "1m", None)
-    command._show(told, again, Props())
+    command.show_report(told, again, Props())
     shown = capsys.readouterr().out
     assert "Scenario 7, wall.post, call 1: after the effect:\n  It was done twice." in shown
     # Without what it was given another scenario would run, and a well one.
