@@ -1,4 +1,4 @@
-"""The breaks are judged rightly, each has a place and a rule, and a tenth of them is red here."""
+"""The breaks are judged rightly, each has a place and a rule, and some of them are red here."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.rules_map import MAP, ROOT, RULES, read_claims, read_map, read_rules
 from tests.warm import Warm
 
 ALL = breaks.collect()
+EVERY = 20  # a commit tries so small a part of them
 
 
 # The judge.
@@ -178,9 +179,10 @@ def test_every_proven_rule_of_the_heart_has_a_break() -> None:
     assert [r for r in entries if entries[r].unbroken and r in covered] == []
 
 
-def test_a_tenth_of_the_breaks_is_red() -> None:
+def test_a_twentieth_of_the_breaks_is_red() -> None:
     """`make breaks` tries them all; the tests themselves are seen green by this very run."""
-    reports = breaks.try_breaks(breaks.tenth(ALL, breaks.tenth_of_commit()), control=False)
+    chosen = ALL[breaks.number_of_commit() % EVERY :: EVERY]
+    reports = breaks.try_breaks(chosen, control=False)
     assert [r for r in reports if r.verdict is not Verdict.RED] == [], breaks.table(reports)
 
 

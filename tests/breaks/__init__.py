@@ -14,8 +14,8 @@ putting it in place before anything is collected.
     python -m tests.breaks --tenth 3       every tenth break, beginning with the fourth
     python -m tests.breaks --tenth         the tenth that belongs to the commit checked out
 
-The tenth of the ordinary test run is a function of the commit, so a red run stays red when it is
-repeated, and the next commit tries another tenth. `TEST_TENTH` overrides it.
+The part of the ordinary test run, a twentieth, is a function of the commit, so a red run stays red
+when it is repeated, and the next commit tries another part. `TEST_TENTH` overrides it.
 """
 
 from __future__ import annotations
@@ -141,15 +141,20 @@ def tenth(breaks: Sequence[Break], number: int) -> tuple[Break, ...]:
 
 
 def tenth_of_commit(root: Path = ROOT) -> int:
-    """Answer which tenth belongs to this run: `TEST_TENTH`, else a digit of the commit, else 0."""
+    """Return which tenth belongs to this run."""
+    return number_of_commit(root) % PARTS
+
+
+def number_of_commit(root: Path = ROOT) -> int:
+    """Return what chooses the parts of this run: `TEST_TENTH`, else the commit's number, or 0."""
     if given := os.environ.get(TENTH_VARIABLE):
-        return int(given) % PARTS
+        return int(given)
     try:
         command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]
         head = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return 0
-    return int(head or "0", 16) % PARTS
+    return int(head or "0", 16)
 
 
 def select(broken: Break, claims: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

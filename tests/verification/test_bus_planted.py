@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.breaks import tenth_of_commit
 from verification.bus.planted import BUGS, find
 from verification.workflow.planted import RANGES, seeds_of
 
 NAMES = {bug.name: bug for bug in BUGS}
+# A commit looks for half of them; the command looks for all.
+CHOSEN = sorted(NAMES)[tenth_of_commit() % 2 :: 2]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHOSEN)
 def test_planted_bug_of_the_bus_is_found(name: str) -> None:
     """B4, B5, B6: within 500 schedules; the other ranges are looked through by a command."""
     assert find(NAMES[name], seeds_of(RANGES[0])) is not None
