@@ -9,7 +9,9 @@
                                    every pause of a host that is longer than its lease
     --three-weeks                  three weeks of a laptop, with 20,000 changes
 
-Law: the exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
+Law 1  The exit status is 1 if anything went wrong. Only a terminal is shown a progress bar.
+Law 2  Every scenario that goes wrong is named when it has gone wrong, with how to run it again. A
+       search that is ended early loses none of them.
 """
 
 from __future__ import annotations
@@ -21,17 +23,17 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from verification import survey, weeks
 from verification.suite import BUS, FLEET, WORKFLOW, Suite
-from verification.survey import Tally
+from verification.survey import Failure, Tally
 from verification.workflow import planted
 from verification.workflow.shrink import shrink_by
 
 BAR_WIDTH: Final = 40
 GC_THRESHOLD: Final = (20_000, 20, 50)  # a scenario makes much and keeps little
-SHOWN_MAX: Final = 3  # so many scenarios that went wrong are told; the rest is counted
+SHOWN_MAX: Final = 3  # so many scenarios that went wrong are told in full; each is named
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,12 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.exhaustive:
         work = partial(survey.run_case, of=suite.name, is_thorough=options.thorough)
         numbers = range(len(suite.cases()))
-        tally = _gather(survey.spread(work, numbers, options.jobs), len(numbers))
+        done = survey.spread(work, numbers, options.jobs)
+        tally = _gather(suite, done, len(numbers), as_json=options.json)
         missing = suite.never_reached(tally.points)
     else:
         pieces = survey.slices(options.start, options.seeds)
         run_seeds = partial(survey.run_seeds, of=suite.name)
-        tally = _gather(survey.spread(run_seeds, pieces, options.jobs), len(pieces))
+        done = survey.spread(run_seeds, pieces, options.jobs)
+        tally = _gather(suite, done, len(pieces), as_json=options.json)
         missing = ()
     _report(suite, tally, missing, as_json=options.json)
     return 1 if tally.failures or missing else 0
@@ -93,9 +97,11 @@ def _positive(text: str) -> int:
 # -- What is run ----------------------------------------------------------------------------------
 
 
-def _gather(tallies: Iterable[Tally], count: int) -> Tally:
+def _gather(suite: Suite, tallies: Iterable[Tally], count: int, *, as_json: bool) -> Tally:
     whole = Tally()
     for tally in _with_bar(tallies, count):
+        for failure in tally.failures:
+            _name(suite, failure, sys.stderr if as_json else sys.stdout)
         whole.add(tally)
     return whole
 
@@ -192,13 +198,28 @@ def _report(suite: Suite, tally: Tally, missing: tuple[str, ...], *, as_json: bo
     _say(f"{len(tally.failures)} went wrong")
 
 
+def _name(suite: Suite, failure: Failure, into: TextIO) -> None:
+    """Name a scenario that went wrong, in one line and at once."""
+    again = f"; run it again: {_command(suite, failure.name)}" if _has_seed(failure.name) else ""
+    into.write(f"{failure.name} went wrong: {'; '.join(failure.problems)}{again}\n")
+    into.flush()
+
+
+def _has_seed(name: str) -> bool:
+    return name.startswith("seed ")
+
+
+def _command(suite: Suite, name: str) -> str:
+    return f"python -m verification {suite.option}--{name}"
+
+
 def _tell(suite: Suite, name: str, scenario: Any, problems: tuple[str, ...]) -> None:
     """Tell a scenario that went wrong, as small as it gets."""
     small = shrink_by(scenario, suite.run, suite.simpler)
     ending = suite.run(small)
     _say(f"{name} went wrong: {'; '.join(problems)}")
-    if name.startswith("seed "):
-        _say(f"Run it again: python -m verification {suite.option}--{name}")
+    if _has_seed(name):
+        _say(f"Run it again: {_command(suite, name)}")
     _say("The smallest scenario found that goes wrong the same way:")
     _say(f"  {small!r}")
     _say(_numbered(ending.trace))

@@ -275,3 +275,18 @@ def test_command_runs_scenarios_of_a_fleet(capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().out
     assert "python -m verification --fleet --seed 0" in told
     assert re.search(r"^  => .* has taken the workflow from ", told, re.MULTILINE)
+
+
+def test_command_names_every_scenario_that_goes_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few are told in full, and before the search is over."""
+    monkeypatch.setattr(command, "SHOWN_MAX", 0)
+    with planted(NAMES["claim-of-what-is-held"]):
+        wrong = [seed for seed in range(3) if run(from_seed(seed)).problems]
+        assert len(wrong) > 1
+        for option, stream in (("", "out"), ("--json", "err")):
+            arguments = ["--fleet", "--seeds", "3", "--from", "0", *option.split()]
+            assert command.main(arguments) == 1
+            told = getattr(capsys.readouterr(), stream)
+            assert [int(each) for each in re.findall(r"--fleet --seed (\d+)", told)] == wrong
