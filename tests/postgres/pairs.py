@@ -10,6 +10,7 @@ two cases in the state of the first one.
 
     python -m tests.postgres.pairs            every pair: some twenty minutes of a processor
     python -m tests.postgres.pairs 40 3       every 40th pair, beginning with the third
+    python -m tests.postgres.pairs 1 600 900  the pairs from 600 up to, and without, 900
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -148,6 +149,7 @@ Outcome = tuple[str, str]
 STALE: Final[Outcome] = ("Stale", "changed_meanwhile")
 Rows = tuple[tuple[str, str], ...]  # of each table, all in one text
 State = tuple[Rows, Outcome, Outcome]
+Alone = tuple[tuple[Rows, Outcome], ...]
 
 
 class Isolation:
@@ -212,20 +214,33 @@ class Isolation:
                 self._world.store = store
         return (bodies[0], bodies[1]) if len(bodies) == 2 else None
 
-    def wrong(self, first: Body, second: Body) -> Iterator[str]:
-        """Try every interleaving of two verbs; say which is like no serial order."""
+    def wrong(self, first: Body, second: Body, *, both: bool = True) -> Iterator[str]:
+        """Try every interleaving of two verbs; say which is like no serial order.
+
+        First one is stopped after each of its statements, then the other one.
+        """
         alone = (self._alone(first), self._alone(second))
         one, count = self._serial(first, second)
-        reverse, _ = self._serial(second, first)
-        other = (reverse[0], reverse[2], reverse[1])
+        reverse, other_count = self._serial(second, first)
+        yield from self._stopped(first, second, count, alone, (one, _turned(reverse)))
+        if both:
+            for each in self._stopped(
+                second, first, other_count, alone[::-1], (reverse, _turned(one))
+            ):
+                yield f"the second: {each}"
+
+    def _stopped(
+        self, first: Body, second: Body, count: int, alone: Alone, serial: tuple[State, State]
+    ) -> Iterator[str]:
         for stop_after in range(1, count + 1):
             got = self._interleaved(first, stop_after, second)
-            if got not in (one, other) and not self._is_stale(got, alone):
-                known = (one[0], other[0])
+            if got not in serial and not self._is_stale(got, alone):
+                known = [each[0] for each in serial]
                 rows = "" if got[0] in known else f"; rows of {_differing(got[0], known)}"
+                orders = " or ".join(f"{told[0]}/{after[0]}" for _, told, after in serial)
                 yield (
                     f"stopped after statement {stop_after} of {count}: {got[1][0]}/{got[2][0]}, "
-                    f"serial {one[1][0]}/{one[2][0]} or {other[1][0]}/{other[2][0]}{rows}"
+                    f"serial {orders}{rows}"
                 )
 
     def _serial(self, first: Body, second: Body) -> tuple[State, int]:
@@ -240,7 +255,7 @@ class Isolation:
         told = self._perform(0, body, None, [])
         return self._dump(), told
 
-    def _is_stale(self, got: State, alone: tuple[tuple[Rows, Outcome], ...]) -> bool:
+    def _is_stale(self, got: State, alone: Alone) -> bool:
         """Tell whether one verb was refused because the other was faster, and did nothing."""
         rows, first, second = got
         is_so = (first == STALE and (rows, second) == alone[1]) or (
@@ -349,7 +364,12 @@ def _in_order(value: Any) -> Any:
     return replace(value, outlook=replace(value.outlook, handlers=handlers))
 
 
-def _differing(got: Rows, known: tuple[Rows, ...]) -> str:
+def _turned(state: State) -> State:
+    rows, first, second = state
+    return rows, second, first
+
+
+def _differing(got: Rows, known: Sequence[Rows]) -> str:
     """Name the tables that are as in none of the known states."""
     tables = (each for each in got if not any(each in rows for rows in known))
     return ", ".join(name for name, _ in tables) or "each table like one of them"
@@ -362,11 +382,8 @@ async def examine(isolation: Isolation, chosen: Iterable[Pair]) -> list[str]:
         bodies = await isolation.arrange(pair)
         if bodies is None:
             continue
-        first, second = bodies
-        found += [f"{pair.name}: {each}" for each in isolation.wrong(first, second)]
-        if pair.first is not pair.second:
-            said = (f"{pair.name}, the second: {each}" for each in isolation.wrong(second, first))
-            found += said
+        both = pair.first is not pair.second
+        found += [f"{pair.name}: {each}" for each in isolation.wrong(*bodies, both=both)]
     return found
 
 
@@ -389,13 +406,13 @@ async def _sit(place: Place, chosen: list[Pair]) -> int:
     return wrong
 
 
-def _main(step: int, first: int = 0) -> int:
+def _main(step: int, first: int = 0, end: int | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="duly-pairs-") as name:
         Path(name).chmod(0o755)
         folder = Path(name) / "server"
         with server(folder):
             place = Place(folder, str(os.getpid()))
-            wrong = asyncio.run(_sit(place, pairs()[first::step]))
+            wrong = asyncio.run(_sit(place, pairs()[first:end:step]))
             place.close()
     return 1 if wrong else 0
 
