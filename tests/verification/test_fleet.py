@@ -72,6 +72,14 @@ REGRESSIONS = {
         approval=Approval.ALWAYS,
         dice=1_024_758_596,
     ),
+    "a person had more to answer for than the patience of the scenario allowed": FleetScenario(
+        shape=Shape.PRODUCE,
+        mails=3,
+        mishaps=(Mishap(What.PROMOTE, 8.0, "", 0, 57_800),),
+        outcomes=(Outcome.RATE_LIMITED, Outcome.REFUSED, Outcome.TIMEOUT_BEFORE),
+        actions=(Action(861, Do.PUBLISH, 2), Action(16_672, Do.PUBLISH, 2)),
+        approval=Approval.ALWAYS,
+    ),
     "nothing was lost in a restart, and the oracle had forgotten what was sent": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.ONCE,

@@ -37,10 +37,11 @@ from verification.fleet.server import Commit, Kept, Server
 from verification.life import Ending, SimulatedEnv, stage
 from verification.workflow.oracle import Oracle
 from verification.workflow.outside import Outside
-from verification.workflow.person import Person
+from verification.workflow.person import WAITING, Person
 from verification.workflow.run import is_at_rest
 from verification.workflow.scenario import Action, Do
 from verification.workflow.seen import Seen
+from verification.workflow.shape import TOLD
 
 HINDERING: Final = (*TRANSACTIONS, What.STOP, What.CUT, What.STORE_CLOCK)  # to renew
 ACT_S: Final = 12.0  # how long a person waits for a host
@@ -395,9 +396,12 @@ class _FleetRun:
     async def _come_to_rest(self) -> bool:
         """Help until nothing is open; tell whether that was enough.
 
-        A server may be lost as late as this: its end waits for the next transaction.
+        Each event that ends gives the next one all the patience there is: a person who is asked
+        about every change answers for one of them at a time. A server may be lost as late as this:
+        its end waits for the next transaction.
         """
-        for calm_s in CALM_S:
+        ended, patience = self._count_ended(), iter(CALM_S)
+        while (calm_s := next(patience, None)) is not None:
             for _ in range(round(calm_s / LOOK_S)):
                 await self._loop.sleep(LOOK_S)
                 if self._lost is not None:
@@ -413,7 +417,14 @@ class _FleetRun:
                 if member.is_well:
                     helping = member.process.spawn(self._person.help(member.host, seen), "help")
                     await asyncio.wait([helping], timeout=ACT_S)
+            if (now_ended := self._count_ended()) > ended:
+                ended, patience = now_ended, iter(CALM_S)
         return False
+
+    def _count_ended(self) -> int:
+        """Count the events that nothing waits for any more; none of them comes back."""
+        events = self._server.see().events.values()
+        return sum(each.topic != TOLD and each.status not in WAITING for each in events)
 
     def _is_at_rest(self) -> bool:
         return is_at_rest(self._server.see()) and not self._outside.landing

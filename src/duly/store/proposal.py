@@ -49,7 +49,7 @@ def keep_proposal(tx: Transaction, row: SourceProposal, *, action: Action, now: 
         raise RequestRefused(
             code="too_many", subject="proposal", facts=facts, next=see("proposals")
         )
-    tx.one(
+    kept = tx.one(
         "insert_proposal",
         hash=row.hash,
         workflow=row.workflow,
@@ -62,6 +62,8 @@ def keep_proposal(tx: Transaction, row: SourceProposal, *, action: Action, now: 
         note=row.note,
         now=now,
     )
+    if kept is None:
+        return False  # another host has kept the same one this moment
     statements.note(tx, action, now, workflow_id=None, target=row.hash)
     return True
 

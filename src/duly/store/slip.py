@@ -69,7 +69,9 @@ def pair_account(
     name = find_code(tx, channel, digest)
     if name is None:
         return None
-    if (known := find_pairing(tx, channel, account)) is not None:
+    if (known := find_pairing(tx, channel, account)) == name:
+        return None  # the code was used this moment, by a second copy of the same message
+    if known is not None:
         raise RequestRefused(code="pairing_there", subject=known, next=see("channels"))
     here = {"channel": channel, "name": name, "digest": digest, "account": account}
     statements.must_change(tx.run("pair_account", now=now, **here), f"Pairing {name}")
@@ -102,7 +104,9 @@ def write_slip(
     here = {"channel": channel, "account": account, "mutation_id": mutation_id}
     found = tx.one("find_open_slip", **here)
     if found is None:
-        tx.write("insert_slip", id=slip_id, hash=seen, digest=digest, now=now, **here)
+        # Another host may have written one this moment: it sends it, and this one does not.
+        made = tx.run("insert_slip", id=slip_id, hash=seen, digest=digest, now=now, **here)
+        statements.must_change(made, f"Slip about {mutation_id}")
     else:
         slip_id = str(found[0])
         if not tx.run("renew_slip", id=slip_id, hash=seen, digest=digest, now=now):
@@ -128,7 +132,7 @@ def tell_day(
     The first time there is nothing to tell: it is only noted from when on a line is due.
     """
     name = f"daily {channel}"
-    found = tx.one("get_upkeep", name=name)
+    found = tx.one("get_mark", name=name)
     if found is not None and int(found[0]) >= at:
         return False
     tx.write("put_upkeep", name=name, at=at if found is not None else max(at, now))

@@ -106,7 +106,7 @@ def note_restore(
     if cause is not None:
         ((newest,),) = tx.all("newest_moment")
         tx.write("put_upkeep", name=COPIED, at=now if newest is None else min(newest, now))
-    copied, lost = (tx.one("get_upkeep", name=name) for name in (COPIED, LOST))
+    copied, lost = (tx.one("get_mark", name=name) for name in (COPIED, LOST))
     times = [int(mark[0]) for mark in (copied, lost) if mark is not None]
     if not times:
         return None

@@ -66,6 +66,22 @@ select cast(('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32
 -- Of two hosts that notice a promotion one waits for the other, and finds it noted (H10).
 select 1 from store for no key update
 
+-- before_get_mark
+-- Of two hosts that tell of a day, or find a restored store, one waits for the other and finds it done (B1, H5).
+select 1 from upkeep where name = :name for no key update
+
+-- before_event_turn
+-- Of two hosts that tidy one waits for the other: what is removed is removed, and counted, once (H5). There is no row that only they lock.
+select pg_advisory_xact_lock(hashtext('duly tidy'))
+
+-- before_run_turn
+-- As before_event_turn.
+select pg_advisory_xact_lock(hashtext('duly tidy'))
+
+-- before_journal_turn
+-- As before_event_turn.
+select pg_advisory_xact_lock(hashtext('duly tidy'))
+
 -- agree_on_key
 -- Hosts that seal with different keys would take each other's rows for forged ones (H12).
 update store set key_name = :name where key_name is null or key_name = :name or key_name = :old_name

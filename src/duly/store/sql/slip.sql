@@ -31,9 +31,9 @@ delete from pairing where channel = :channel and name = :name
 select channel, name, account, made_by, made_at, paired_at from pairing order by channel, name
 
 -- insert_slip
--- One account is asked once about one call: a second open row is refused by its index.
+-- One account is asked once about one call: its index lets in no second open row, and the caller refuses that.
 insert into slip (id, channel, account, mutation_id, hash, digest, status, made_at)
-values (:id, :channel, :account, :mutation_id, :hash, :digest, 'sending', :now)
+values (:id, :channel, :account, :mutation_id, :hash, :digest, 'sending', :now) on conflict do nothing
 
 -- find_open_slip
 -- The slip that asks an account about a call now.

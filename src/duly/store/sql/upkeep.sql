@@ -5,6 +5,10 @@
 -- When something was last done to the store as a whole, if it was.
 select at from upkeep where name = :name
 
+-- get_mark
+-- The same for a verb that decides by it and writes it: of two hosts one decides.
+select at from upkeep where name = :name
+
 -- put_upkeep
 -- The newest time is the one that counts.
 insert into upkeep (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
