@@ -80,6 +80,15 @@ REGRESSIONS = {
         actions=(Action(861, Do.PUBLISH, 2), Action(16_672, Do.PUBLISH, 2)),
         approval=Approval.ALWAYS,
     ),
+    "a host went on between two looks of the oracle, renewed, and was stopped again": FleetScenario(
+        mails=2,
+        mishaps=(
+            Mishap(What.CUT, 8.0, "before send", 2),
+            Mishap(What.STOP, 45.0, "after send", 2),
+            Mishap(What.STOP, 14.0, "before send", 3),
+        ),
+        dice=388_955_701,
+    ),
     "nothing was lost in a restart, and the oracle had forgotten what was sent": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.ONCE,

@@ -178,6 +178,11 @@ class FleetOracle:
         if left_ms < SEND_LEFT_MS and now_s - self.stepped_s > STEP_S:
             self._say(f"host {member.host_id} begins a send with {left_ms} ms of its lease")
 
+    def see_well(self, member: Member) -> None:
+        """Note that a host goes on, be it for less than a look: it may have renewed its lease."""
+        if member.is_well:
+            self._unwell_since.pop(member.host_id, None)
+
     def look(self, seen: FleetSeen, clock_ms: int, now_s: float) -> None:
         """Look, every second, whether what is held by a host that does nothing becomes free."""
         self._see_doubtful(now_s)

@@ -322,9 +322,10 @@ class _FleetRun:
             member.is_doomed = True
         elif mishap.what is What.STOP:
             member.process.stop()
-            self._later(mishap.lasts_s, member.process.go_on)
+            self._later(mishap.lasts_s, partial(self._go_on, member))
         elif mishap.what is What.CUT:
             member.cut_until_s = now_s + mishap.lasts_s
+            self._later(mishap.lasts_s, partial(self._fleet.see_well, member))
         elif mishap.what is What.CLOCK:
             member.env.jump(round(mishap.lasts_s * 1000))
         elif mishap.what in OF_SERVER:
@@ -334,6 +335,10 @@ class _FleetRun:
             self._fleet.stepped_s = now_s
         else:
             self._spawn(self._close(member, mishap.lasts_s), "closing")
+
+    def _go_on(self, member: Member) -> None:
+        member.process.go_on()
+        self._fleet.see_well(member)
 
     def _later(self, seconds: float, callback: Any) -> None:
         self._loop.call_later(seconds, callback, context=outside())
