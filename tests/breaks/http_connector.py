@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from fnmatch import fnmatchcase
 from typing import Any
 
 from duly.connectors import status
@@ -15,6 +16,7 @@ from tests.breaks import Break
 
 URL = "tests/rules/test_url.py"
 TRANSPORT = "tests/connectors/test_transport.py"
+CONFLICT = "tests/connectors/test_conflict.py"
 STATUS = "tests/connectors/test_status.py"
 REST = "tests/connectors/test_rest.py"
 
@@ -117,6 +119,14 @@ BREAKS = (
         "a secret follows a redirect to another origin",
     ),
     Break(
+        "K4",
+        "duly.rules.permission",
+        "match_url",
+        lambda pattern, text: fnmatchcase(text, pattern),
+        ("tests/rules/test_permission.py::test_a_grant_names_method_host_and_path",),
+        "the URL of a grant is compared as a text",
+    ),
+    Break(
         "K5",
         "duly.connectors.transport",
         "OVERRIDES",
@@ -139,6 +149,22 @@ BREAKS = (
         {**status.STATUSES, 422: status.Meaning.REFUSED},
         (f"{REST}::test_the_second_send_of_a_key_is_judged_with_care",),
         "a key that was used before counts as a refusal",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.conflict",
+        "SENT_ONCE",
+        frozenset({"POST", "PATCH", "PUT", "DELETE"}),
+        (f"{CONFLICT}::test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way",),
+        "a conflict with what a copy of a request made counts as a refusal",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.rest",
+        "DELETED",
+        {},
+        (f"{CONFLICT}::test_what_is_gone_after_a_delete_may_be_gone_by_it",),
+        "what a delete removed counts as a refusal of it",
     ),
     Break(
         "L4",

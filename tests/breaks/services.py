@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from duly.connectors import document_text as text
-from duly.connectors.base import Call
+from duly.connectors.base import Applied, Call
 from duly.connectors.calendar import Calendar
-from duly.connectors.s3 import S3, PutObject
+from duly.connectors.conflict import Look
+from duly.connectors.s3 import S3
 from duly.errors import Refused
 from tests.breaks import Break
 
@@ -50,15 +51,15 @@ def _list_all(data: bytes) -> Iterator[zipfile.ZipInfo]:
         return iter(archive.infolist())
 
 
-async def _refuse_what_is_there(self: S3, call: Call, key: str, shown: str) -> PutObject:
-    raise Refused("an object is there already (412)")
+async def _refuse_what_is_there(call: Call, look: Look, said: str) -> Applied:
+    raise Refused(said)
 
 
 BREAKS = (
     Break(
         "L4",
         "duly.connectors.s3",
-        "S3._find_own",
+        "find_own",
         _refuse_what_is_there,
         (f"{S3_TESTS}::test_a_request_that_a_proxy_repeats_is_done_once_and_not_refused",),
         "a put that was made counts as refused",

@@ -74,7 +74,7 @@ def _http(_: Path) -> Connector:
         "with_key_alone": {**made, "key": {"header": "Key"}},
         "without_key": {**made, "key": "none"},
     }
-    return Http(URL, operations=operations)
+    return Http(URL, operations=operations, writes=["hooks.example"])
 
 
 def _sql(folder: Path) -> Connector:

@@ -313,6 +313,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"headers": {"A": 1}}, "headers: write a table of texts"),
     ({"hosts": "example.com"}, "hosts: write a list"),
     ({"hosts": ["http://x"]}, "hosts has the host"),
+    ({"writes": ["http://x"]}, "writes has the host"),
+    ({"writes": "example.com"}, "writes: write a list"),
     ({"hosts": ["example.com:0"]}, "no port"),
     ({"hosts": ["example.com:99999"]}, "no port"),
     ({"allow": ["10.1"]}, "allow has the host"),

@@ -22,7 +22,7 @@ from duly.rules.word import Answer
 DATE = ("date", "Tue, 15 Nov 2022 12:00:00 GMT")
 EPOCH_S = 1668513600  # the same moment
 
-# status, headers, what a first send of a change means, what it means in a later one, and to a read
+# status, headers, what it means to a change that is alone, to one that may not be, and to a read
 TABLE: list[tuple[int, tuple[tuple[str, str], ...], Answer, Answer, type[Exception]]] = [
     (400, (), Answer.REFUSED, Answer.REFUSED, Refused),
     (401, (), Answer.AUTH, Answer.AUTH, AuthNeeded),
@@ -60,13 +60,13 @@ TABLE: list[tuple[int, tuple[tuple[str, str], ...], Answer, Answer, type[Excepti
 ]
 
 
-def change(status: int, headers: Any = (), *, is_first: bool = True, **more: Any) -> Exception:
+def change(status: int, headers: Any = (), *, is_alone: bool = True, **more: Any) -> Exception:
     with pytest.raises(ConnectorError) as caught:
         raise_for_change(
             HttpResponse(status, headers, b'{"error": "no"}'),
             "POST x",
             "shop",
-            is_first=is_first,
+            is_alone=is_alone,
             **more,
         )
     return caught.value
@@ -78,7 +78,7 @@ def test_every_status_has_one_meaning(
 ) -> None:
     """L4, K8: a change is definite only where the protocol says so."""
     assert answer_of(change(status, headers)) is first
-    assert answer_of(change(status, headers, is_first=False)) is later
+    assert answer_of(change(status, headers, is_alone=False)) is later
     with pytest.raises(to_read) as caught:
         raise_for_read(HttpResponse(status, headers), "GET x", "shop")
     assert type(caught.value) is to_read
@@ -91,7 +91,7 @@ def test_every_status_has_one_meaning(
 def test_success_and_nothing() -> None:
     """L4: every 2xx is done; 404 and 410 say that there is nothing."""
     for status in (200, 201, 202, 204, 299):
-        raise_for_change(HttpResponse(status), "POST x", "shop", is_first=True)
+        raise_for_change(HttpResponse(status), "POST x", "shop", is_alone=True)
         assert raise_for_read(HttpResponse(status), "GET x", "shop")
     for status in (404, 410):
         assert not raise_for_read(HttpResponse(status), "GET x", "shop")
@@ -103,7 +103,7 @@ def test_a_service_may_say_it_differently() -> None:
     own = {409: Meaning.UNKNOWN, 400: Meaning.BUSY, 423: Meaning.DONE}
     assert isinstance(change(409, own=own), UnknownOutcome)
     assert answer_of(change(400, own=own)) is Answer.RATE_LIMITED
-    raise_for_change(HttpResponse(423), "POST x", "shop", is_first=True, own=own)
+    raise_for_change(HttpResponse(423), "POST x", "shop", is_alone=True, own=own)
 
 
 def test_a_remembered_refusal_is_marked() -> None:
@@ -149,7 +149,7 @@ def test_the_words_of_the_server_are_shown_in_part() -> None:
     """L4: enough to repair a script; the query of a redirect is not shown."""
     with pytest.raises(Refused, match=r"POST x: the server answered 400: bad x+\.$") as caught:
         raise_for_change(
-            HttpResponse(400, (), b"bad  \n" + b"x" * 5000), "POST x", "shop", is_first=True
+            HttpResponse(400, (), b"bad  \n" + b"x" * 5000), "POST x", "shop", is_alone=True
         )
     assert len(str(caught.value)) < 400
     moved = (("location", "https://b.example/?token=s3cret"),)

@@ -184,6 +184,39 @@ def test_a_declared_address_is_one_and_is_matched_as_it_was_parsed(
     assert type(told) is answer, told
 
 
+WITHIN = {"method": "POST", "url": "https://*.example.com/orders/*"}
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "answer"),
+    [
+        ("POST", "https://eu.example.com/orders/7", Allowed),
+        ("POST", "https://EU.Example.com:443/orders/7?a=b", Allowed),
+        ("PUT", "https://eu.example.com/orders/7", Missing),
+        ("POST", "http://eu.example.com/orders/7", Missing),
+        ("POST", "https://eu.example.com:8443/orders/7", Missing),
+        ("POST", "https://example.com/orders/7", Missing),
+        ("POST", "https://evil.example/x.example.com/orders/7", Missing),
+        ("POST", "https://evil.example/?.example.com/orders/7", Missing),
+        ("POST", "https://a.example.com@evil.example/orders/7", Missing),
+        ("POST", "https://eu.example.com.evil.example/orders/7", Missing),
+        ("POST", "https://eu.example.com/orders/../admin", Missing),
+        ("POST", "https://eu.example.com/orders/%2e%2E/admin", Missing),
+        ("POST", "https://eu.example.com/admin?/orders/7", Missing),
+        ("POST", "https://eu.example.com", Missing),
+        ("POST", "orders", Missing),
+        ("POST", 7, Missing),
+    ],
+)
+def test_a_grant_names_method_host_and_path(method: str, url: Json, answer: type) -> None:
+    """A1, K4: each part of a URL is matched by itself, as it was read."""
+    tool = replace(SEND, parameters=(Parameter("method"), Parameter("url")))
+    envelope = Envelope((Grant(tool.capability, where=WITHIN),))
+    asked = Request(tool, Step.MUTATE, {"method": method, "url": url}, envelope=envelope)
+    told = permit(asked)
+    assert type(told) is answer, told
+
+
 def test_of_several_grants_one_that_covers_the_call_is_enough() -> None:
     """A1: a limit belongs to its own grant."""
     narrow = Grant("mail.write", 1, {"to": "*@acme.com"})

@@ -136,7 +136,7 @@ class BotApi:
         kind, data = encode_body(dict(body), is_form=False)
         request = self._request("POST", self._method(method), {"Content-Type": kind}, data)
         response = with_wait(await self._transport.change(request, timeout_s=SEND_S))
-        raise_for_change(response, request.shown, self._name, is_first=True, own=STATUSES)
+        raise_for_change(response, request.shown, self._name, is_alone=True, own=STATUSES)
         return read_answer(response, request.shown, is_change=True)
 
     def _method(self, name: str) -> Url:

@@ -38,6 +38,7 @@ from duly.connectors.base import (
 )
 from duly.connectors.calendar_cell import MODULES, PROGRAM
 from duly.connectors.clock import Timed
+from duly.connectors.conflict import find_own, is_alone
 from duly.connectors.event_lines import check_text, check_zone, event_lines, read_time, spell_stamp
 from duly.connectors.ics_text import (
     IcsChange,
@@ -52,9 +53,9 @@ from duly.connectors.ics_text import (
 from duly.connectors.reader import Readers, ReadingConnector, Unreadable
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import FIND_S, READ_S, Auth, Rest
-from duly.connectors.status import Meaning, raise_for_change, raise_for_read
+from duly.connectors.status import DELETED, raise_for_change, raise_for_read
 from duly.connectors.transport import HIDDEN, Credentials
-from duly.errors import ConnectorError, NotSent, Refused, Transient, UnknownOutcome
+from duly.errors import NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.url import Url
 from duly.rules.value import Json
 
@@ -66,12 +67,6 @@ ETAG: Final = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{1,200}"')
 ICS: Final = "text/calendar; charset=utf-8"
 NO_MATCH: Final = 412
 TRIAL: Final = "A trial of Duly. Delete it."
-# The version is another one by now: nothing was deleted. What is gone may have been deleted by it.
-DELETED: Final[Mapping[int, Meaning]] = {
-    NO_MATCH: Meaning.REFUSED,
-    404: Meaning.UNKNOWN,
-    410: Meaning.UNKNOWN,
-}
 QUERY: Final = """<?xml version="1.0" encoding="utf-8"?>
 <C:calendar-query xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav">
 <D:prop><D:getetag/><C:calendar-data/></D:prop>
@@ -291,7 +286,8 @@ class Calendar(_Reading):
         if made.problem is not None:
             raise Refused(f"{id}: {made.problem}.")
         if not await self._put(call, id, made.text, {"If-Match": _version(etag)}):
-            await self._refuse_other(call, id)
+            said = f"{id}: another version is there now (412)"
+            await find_own(call, self.update_happened, said)
         return {"id": id}
 
     @update.reconcile
@@ -317,7 +313,11 @@ class Calendar(_Reading):
         """Delete an event of this version."""
         make = partial(self._request, "DELETE", self._event(id), {"If-Match": _version(etag)})
         request, response = await self._change_signed(make, SEND_S, DELETED)
-        raise_for_change(response, request.shown, self.name, is_first=True, own=DELETED)
+        if response.status == NO_MATCH:
+            said = f"{request.shown}: another version is there now, or none (412)"
+            await find_own(call, self.delete_happened, said)
+            return
+        raise_for_change(response, request.shown, self.name, is_alone=False, own=DELETED)
         if response.status not in (200, 204):
             raise UnknownOutcome(f"{request.shown}: the server answered {response.status}.")
 
@@ -359,19 +359,6 @@ class Calendar(_Reading):
             raise Transient(f"{own}: {event.problem or 'it holds no event'}.")
         return event.events[0], found[1]
 
-    async def _refuse_other(self, call: Call, own: str) -> None:
-        """Return if another version is there because this very call made it; else refuse.
-
-        A proxy may repeat a request: the second one then meets what the first one made.
-        """
-        said = f"{own}: another version is there now (412)"
-        try:
-            found = await self._look(own, FIND_S)
-        except ConnectorError as error:
-            raise UnknownOutcome(f"{said}, and it cannot be read: {error}") from error
-        if found is None or found[0].key != call.key:
-            raise Refused(f"{said}.")
-
     async def _put(self, call: Call, own: str, text: str, headers: Mapping[str, str]) -> bool:
         """Write an event; False if the version that is there is not the one that was named."""
         head = {"Content-Type": ICS, **headers}
@@ -379,8 +366,8 @@ class Calendar(_Reading):
         request, response = await self._change_signed(make, SEND_S)
         if response.status == NO_MATCH:
             return False
-        is_first = call.attempt == 1 and call.first_sent_at == call.sent_at
-        raise_for_change(response, request.shown, self.name, is_first=is_first)
+        alone = await is_alone(call, "PUT", response, has_key=True)
+        raise_for_change(response, request.shown, self.name, is_alone=alone)
         if response.status not in (201, 204):
             raise UnknownOutcome(f"{request.shown}: the server answered {response.status}.")
         return True

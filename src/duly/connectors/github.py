@@ -272,8 +272,9 @@ class Github(TokenService):
         if not HEAD.fullmatch(head) or not REF.fullmatch(base):
             raise Refused("head, base: write names of branches; head may be owner:branch.")
         body: Json = {"title": title_of(title), "head": head, "base": base, "body": body_of(text)}
-        path = f"{repo_path(repo)}/pulls"
-        return self._made(call, await self.change(call, "POST", path, body=body, key=KEY))
+        path, look = f"{repo_path(repo)}/pulls", self.create_pull_happened
+        answer = await self.change(call, "POST", path, body=body, key=KEY, look=look)
+        return self._made(call, answer)
 
     @create_pull.reconcile
     async def create_pull_happened(self, call: Call) -> Verdict:
@@ -302,8 +303,8 @@ class Github(TokenService):
         if not REF.fullmatch(tag):
             raise Refused(f"tag: {tag[:100]!r} cannot be the name of a tag.")
         body: Json = {"tag_name": tag, "name": title_of(title), "body": body_of(text)}
-        path = f"{repo_path(repo)}/releases"
-        answer = await self.change(call, "POST", path, body=body, key=KEY)
+        path, look = f"{repo_path(repo)}/releases", self.create_release_happened
+        answer = await self.change(call, "POST", path, body=body, key=KEY, look=look)
         return self._made(call, answer, "id")
 
     @create_release.reconcile

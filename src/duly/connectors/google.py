@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 
 from duly.connectors.auth import Auth
 from duly.connectors.base import SEND_S, Call
+from duly.connectors.conflict import Look, is_alone
 from duly.connectors.json_answer import pick
 from duly.connectors.need import Need
 from duly.connectors.oauth import Provider, RefreshKind
@@ -129,10 +130,14 @@ class Google(Rest):
         query: Mapping[str, Json] = NOTHING,
         headers: Mapping[str, str] = NOTHING,
         statuses: Mapping[int, Meaning] = NO_STATUSES,
+        look: Look | None = None,
         origin_path: str = "",
         timeout_s: float = SEND_S,
     ) -> Any:
-        """Send a change once; `origin_path` is a path beside the base, for uploads."""
+        """Send a change once; `origin_path` is a path beside the base, for uploads.
+
+        `look` is asked after a conflict.
+        """
         url = self._at(path)
         if origin_path:
             url = replace(url, path=origin_path)
@@ -141,13 +146,8 @@ class Google(Rest):
         head = {"Content-Type": JSON_TYPE, **headers}
         make = partial(self._request, method, url, head, data)
         request, response = await self._change_signed(make, timeout_s, statuses)
-        raise_for_change(
-            response,
-            request.shown,
-            self.name,
-            is_first=call.attempt == 1 and call.first_sent_at == call.sent_at,
-            own=statuses,
-        )
+        alone = await is_alone(call, method, response, has_key=True, own=statuses, look=look)
+        raise_for_change(response, request.shown, self.name, is_alone=alone, own=statuses)
         return await self.read_json(response, request.shown, is_change=True)
 
 

@@ -41,7 +41,6 @@ ID_BYTES: Final = 25  # 40 characters of base32hex
 MARK: Final = "duly"
 # The id is taken: by this very call, sent before. Whether it was is asked, not guessed (law 1).
 INSERTED: Final[Mapping[int, Meaning]] = MappingProxyType({409: Meaning.UNKNOWN})
-MATCHED: Final[Mapping[int, Meaning]] = MappingProxyType({412: Meaning.REFUSED})
 TRIAL: Final = {
     "title": "Duly: trial",
     "start": "2001-01-01",
@@ -217,7 +216,13 @@ class GoogleCalendar(Google):
         headers = {"If-Match": _version(etag)}
         query: dict[str, Json] = {"sendUpdates": "none"}
         answer = await self.change_at(
-            call, "PATCH", self._one(id), body, query=query, headers=headers, statuses=MATCHED
+            call,
+            "PATCH",
+            self._one(id),
+            body,
+            query=query,
+            headers=headers,
+            look=self.update_happened,
         )
         return {"id": made(call, answer), "etag": text_at(answer, "etag")}
 

@@ -15,31 +15,34 @@
 Law 1: every connector has a class of its own, and its operations are methods of it. So stubs,
        `check`, approvals and the exam see them like the methods of any connector.
 Law 2: a read is GET, HEAD or one query of GraphQL; other settings for it are refused (K5).
-Law 3: `get` and `head` ask the hosts that `hosts` names, without any credentials (K4).
+Law 3: `get`, `download` and `head` ask the hosts that `hosts` names, `request` goes to those that
+       `writes` names, both without any credentials (K4).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypedDict, cast
 from urllib.parse import unquote
 
-from duly.connectors.base import Call, Connector, KeyWord, P, R, Verdict, mutation, read
+from duly.connectors.base import SEND_S, Call, Connector, KeyWord, P, R, Verdict, mutation, read
 from duly.connectors.blob import BLOB_BYTES_MAX
-from duly.connectors.json_answer import pick
-from duly.connectors.key_place import key_values
+from duly.connectors.conflict import is_alone
+from duly.connectors.json_answer import encode_body, pick
+from duly.connectors.key_place import Verify, key_values
 from duly.connectors.named import AFTER, describe
 from duly.connectors.need import Need
 from duly.connectors.operation import HttpOperation, read_auth, read_operations
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import NOTHING, READ_S, Rest, asked_by
-from duly.connectors.status import raise_for_read
+from duly.connectors.status import DELETED, raise_for_change, raise_for_read
 from duly.connectors.template import MISSING, fill, fill_path, fill_query
-from duly.connectors.transport import HttpRequest, Transport
-from duly.errors import ConfigError, Invalid, Refused, Transient
+from duly.connectors.transport import CHANGES, HttpRequest, Transport
+from duly.errors import ConfigError, Invalid, Refused, Transient, UnknownOutcome
 from duly.rules.blob import Blob
 from duly.rules.url import PORT_MAX, PORTS, Url, match_host, read_host, read_url
 from duly.rules.value import Json, encode
@@ -52,6 +55,7 @@ CHARSET: Final = re.compile(r"(?i);\s*charset\s*=\s*\"?([a-z0-9_-]+)")
 # Other words name codecs of Python that are no character sets.
 CHARSETS: Final = frozenset({"ascii", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"})
 HAPPENED: Final = "_happened"
+KEY_HEADER: Final = "Idempotency-Key"  # of `request`; a service may know it or not
 TRIED: Final = "_tried"
 # The word of K1 for each place of a key in the settings.
 KEY_IN: Final[Mapping[str, KeyWord]] = MappingProxyType(
@@ -112,7 +116,10 @@ class _Kit(Rest):
 
 
 class Http(Connector):
-    """A web service: its `url`, how it is told who asks, its operations, other `hosts` to read."""
+    """A web service: its `url`, how it is told who asks, its operations.
+
+    `hosts` are others that may be read, `writes` others at which something may be changed.
+    """
 
     name = "http"
     needs: ClassVar[tuple[Need, ...]] = (
@@ -127,12 +134,14 @@ class Http(Connector):
         auth: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] = NOTHING,
         hosts: Sequence[str] = (),
+        writes: Sequence[str] = (),
         allow: Sequence[str] = (),
         ca: str | Path | None = None,
         name: str = "http",
     ) -> None:
         self.name = name
         _check_texts("hosts", hosts)
+        _check_texts("writes", writes)
         _check_texts("allow", allow)
         _check_headers(headers)
         self._kit = _Kit(
@@ -145,10 +154,11 @@ class Http(Connector):
         )
         self._origin = self._kit.base.origin
         self._secret_names = self._kit._secret_names
-        self._hosts = tuple(_read_pattern(each) for each in hosts)
+        self._hosts = tuple(_read_pattern(each, "hosts") for each in hosts)
+        self._writes = tuple(_read_pattern(each, "writes") for each in writes)
         found = read_operations(operations)
         self._tables = {str(name): table for name, table in operations.items()}
-        if not found and not hosts:
+        if not found and not hosts and not writes:
             raise ConfigError(
                 "operations: there is none, so scripts can do nothing. Describe one, or name the"
                 ' hosts that may be read: hosts = ["example.com"].'
@@ -157,12 +167,15 @@ class Http(Connector):
             trusted = None if ca is None else Path(ca)
             names = [read_host(each, path="allow") for each in allow]
             self._kit.transport = Transport(allow=names, ca=trusted, body_bytes_max=BLOB_BYTES_MAX)
-        kind = _Reader if hosts and type(self) is Http else type(self)
-        self.__class__ = _class_for(kind, found)
+        kinds: list[type[Http]] = [type(self)]
+        if type(self) is Http:
+            kinds = [*[_Reader] * bool(hosts), *[_Writer] * bool(writes)] or kinds
+        self.__class__ = _class_for(kinds, found)
 
     def _relies_on(self, method: str) -> Json:
         """Return the place of the service, and how this operation is written in the settings."""
-        return [self._kit._relies_on(method), encode(self._tables[method], limit_bytes=TABLE_MAX)]
+        table = encode(self._tables.get(method), limit_bytes=TABLE_MAX)
+        return [self._kit._relies_on(method), table]
 
     async def _perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
         """Ask what a read operation asks."""
@@ -224,11 +237,16 @@ class Http(Connector):
             is_idempotent=operation.key_lifetime_s is not None,
             statuses=operation.statuses,
             done=operation.done,
+            look=None if (verify := operation.verify) is None else partial(self._find, verify),
             timeout_s=operation.timeout_s,
         )
         # The status says that it was done, so an answer of another shape is no error.
         result = pick(answer, operation.result)
         return None if result is MISSING else result
+
+    async def _find(self, verify: Verify, call: Call) -> Verdict:
+        """Look for a call by its key."""
+        return await self._kit.find(call, verify)
 
     async def _keep(self, response: HttpResponse, path: str) -> Blob:
         """Keep an answer as a blob, under the last part of its path."""
@@ -237,15 +255,7 @@ class Http(Connector):
 
     async def _ask_host(self, method: str, url: str, timeout_s: float = READ_S) -> tuple[Url, Any]:
         """Ask a host that the settings name; credentials stay at home."""
-        try:
-            target = read_url(url)
-        except Invalid as error:
-            raise Refused(str(error)) from None
-        if not self._may_read(target):
-            raise Refused(
-                f"{target.authority} is none of the hosts that {self.name} may read:"
-                f" {', '.join(map(_spell, self._hosts))}."
-            )
+        target = _check_host(url, self._hosts, f"{self.name} may read")
         request = HttpRequest(method, target)
         response = await self._kit.transport.read(
             request, timeout_s=timeout_s, may_ask=self._may_read
@@ -253,10 +263,7 @@ class Http(Connector):
         return target, response if raise_for_read(response, request.shown, self.name) else None
 
     def _may_read(self, url: Url) -> bool:
-        return any(
-            match_host(host, url.host) and url.port == (port or PORTS[url.scheme])
-            for host, port in self._hosts
-        )
+        return _is_named(url, self._hosts)
 
 
 class _Reader(Http):
@@ -273,18 +280,9 @@ class _Reader(Http):
             return None
         if len(response.body) > TEXT_BYTES_MAX:
             raise Refused(f"GET {target.shown}: it is larger than {TEXT_BYTES_MAX:,} bytes.")
-        kind = _type_of(response)
-        value = (
-            await self._kit.read_json(response, f"GET {target.shown}") if "json" in kind else None
-        )
-        text = response.body.decode(_charset_of(response), "replace")
-        return {
-            "url": str(target),
-            "status": response.status,
-            "type": kind,
-            "text": text,
-            "json": value,
-        }
+        is_json = "json" in _type_of(response)
+        value = await self._kit.read_json(response, f"GET {target.shown}") if is_json else None
+        return _fetched(target, response, value)
 
     @read(by_id=True, timeout_s=DOWNLOAD_S)
     async def download(self, url: str) -> Blob | None:
@@ -313,6 +311,69 @@ class _Reader(Http):
         }
 
 
+class _Writer(Http):
+    """The tool of a connector with `writes`."""
+
+    @mutation(
+        risk="high",
+        noun="request",
+        key_in="header",
+        asked="not_at_all",
+        labels={"method": "Method", "url": "URL", "body": "Body"},
+        editable=("body",),
+    )
+    async def request(self, call: Call, method: str, url: str, body: Any = None) -> Fetched:
+        """Send a request that changes something: POST, PUT, PATCH or DELETE, with a JSON body.
+
+        Returns {url, status, type, text, json}.
+        """
+        if method not in CHANGES:
+            raise Refused(f"method: write one of {', '.join(sorted(CHANGES))}.")
+        target = _check_host(url, self._writes, f"{self.name} may change")
+        kind, data = encode_body(body, is_form=False)
+        headers = {KEY_HEADER: call.key} | ({"Content-Type": kind} if kind else {})
+        asked = HttpRequest(method, target, headers, data)
+        response = await self._kit.transport.change(asked, timeout_s=SEND_S)
+        own = DELETED if method == "DELETE" else {}
+        alone = await is_alone(call, method, response, has_key=True, own=own)
+        raise_for_change(response, asked.shown, self.name, is_alone=alone, own=own)
+        try:
+            # The status says that it was done: an answer that is no JSON is no error.
+            value = await self._kit.read_json(response, asked.shown, is_change=True)
+        except UnknownOutcome:
+            value = None
+        return _fetched(target, response, value)
+
+
+def _fetched(target: Url, response: HttpResponse, value: Json) -> Fetched:
+    is_short = len(response.body) <= TEXT_BYTES_MAX
+    return {
+        "url": str(target),
+        "status": response.status,
+        "type": _type_of(response),
+        "text": response.body.decode(_charset_of(response), "replace") if is_short else "",
+        "json": value if is_short else None,
+    }
+
+
+def _check_host(url: str, named: Sequence[tuple[str, int | None]], who: str) -> Url:
+    try:
+        target = read_url(url)
+    except Invalid as error:
+        raise Refused(str(error)) from None
+    if not _is_named(target, named):
+        known = ", ".join(map(_spell, named))
+        raise Refused(f"{target.authority} is none of the hosts that {who}: {known}.")
+    return target
+
+
+def _is_named(url: Url, named: Sequence[tuple[str, int | None]]) -> bool:
+    return any(
+        match_host(host, url.host) and url.port == (port or PORTS[url.scheme])
+        for host, port in named
+    )
+
+
 def _type_of(response: Any) -> str:
     return (response.header("content-type") or "").partition(";")[0].strip().lower()
 
@@ -326,17 +387,18 @@ def _charset_of(response: Any) -> str:
 # -- Making the class -----------------------------------------------------------------------------
 
 
-def _class_for(kind: type[Http], operations: Sequence[HttpOperation]) -> type[Http]:
+def _class_for(kinds: Sequence[type[Http]], operations: Sequence[HttpOperation]) -> type[Http]:
     """Make the class whose methods are the operations (law 1)."""
-    made: dict[str, Any] = {"__module__": __name__, "__doc__": kind.__doc__}
+    made: dict[str, Any] = {"__module__": __name__, "__doc__": kinds[0].__doc__}
     for each in operations:
-        if hasattr(kind, each.name) or each.name in made:
+        is_taken = any(hasattr(kind, each.name) for kind in kinds)
+        if is_taken or each.name in made:
             raise ConfigError(
                 f"operations.{each.name}: the connector has something of this name already."
                 " Rename it."
             )
         made |= _mutation_of(each) if each.is_mutation else {each.name: _read_of(each)}
-    return type(Http.__name__, (kind,), made)
+    return type(Http.__name__, tuple(kinds), made)
 
 
 def _read_of(operation: HttpOperation) -> Any:
@@ -367,7 +429,7 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
         return {operation.name: tool}
 
     async def happened(self: Http, call: Call) -> Verdict:
-        return await self._kit.find(call, verify)
+        return await self._find(verify, call)
 
     happened.__name__ = f"{operation.name}{HAPPENED}"
     happened.__doc__ = f"Find out whether a call of {operation.name} took effect."
@@ -385,17 +447,17 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
     }
 
 
-def _read_pattern(text: str) -> tuple[str, int | None]:
-    """Read a host that may be read, with its port where it is not the usual one."""
+def _read_pattern(text: str, key: str) -> tuple[str, int | None]:
+    """Read a host of the settings, with its port where it is not the usual one."""
     found = WITH_PORT.fullmatch(text)
     name, port = found.groups() if found else (text, "")
     try:
         below = name.removeprefix("*.")
-        host = read_host(below, path="hosts")
+        host = read_host(below, path=key)
     except Invalid as error:
         raise ConfigError(f"{error} Or write *. before a name, for all below it.") from None
     if port and not 0 < int(port) <= PORT_MAX:
-        raise ConfigError(f"hosts: {text[:100]!r} has no port of a server. Write example.com:8443.")
+        raise ConfigError(f"{key}: {text[:100]!r} has no port of a server. Write example.com:8443.")
     return f"*.{host}" if below != name else host, int(port) if port else None
 
 

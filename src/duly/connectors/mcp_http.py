@@ -90,7 +90,7 @@ class McpSite:
             self.is_over = True
             said = f"{request.shown}: the server has forgotten the session"
             raise Transient(f"{said}, so nothing was done.", outcome="refused")
-        raise_for_change(response, request.shown, self._name, is_first=is_first)
+        raise_for_change(response, request.shown, self._name, is_alone=is_first)
         return self._reply(response, number, scan)
 
     async def read(self, method: str, params: Mapping[str, Json], *, timeout_s: float) -> McpReply:

@@ -41,7 +41,7 @@ WHOLE_MAX: Final = 10_000
 VARIABLE: Final = re.compile(r"\$([_A-Za-z][_0-9A-Za-z]*)")
 ARGUMENT_TYPES: Final[Mapping[str, Any]] = MappingProxyType({**TYPES, "blob": Blob})
 KEY_PLACES: Final = ("header", "field", "query", "marker")
-MEANINGS: Final = tuple(each.value for each in Meaning if each is not Meaning.KEY)
+MEANINGS: Final = tuple(each.value for each in Meaning if each is not Meaning.CONFLICT)
 AUTH_KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "bearer": (),

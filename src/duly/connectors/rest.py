@@ -48,6 +48,7 @@ from duly.connectors.base import (
     Unsure,
     Verdict,
 )
+from duly.connectors.conflict import Look, is_alone
 from duly.connectors.graphql import find_fault, read_data
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
 from duly.connectors.key_place import KeyPlace as KeyPlace
@@ -56,7 +57,13 @@ from duly.connectors.key_place import SaidDone, asking_values, mark
 from duly.connectors.key_place import Verify as Verify
 from duly.connectors.paging import linked_query, page_number
 from duly.connectors.response import BODY_BYTES_MAX, HttpResponse
-from duly.connectors.status import Meaning, meaning_of, raise_for_change, raise_for_read
+from duly.connectors.status import (
+    DELETED,
+    Meaning,
+    meaning_of,
+    raise_for_change,
+    raise_for_read,
+)
 from duly.connectors.template import MISSING, fill_path, fill_query, flatten, has_key
 from duly.connectors.transport import (
     Credentials,
@@ -275,13 +282,15 @@ class Rest(Connector):
         is_idempotent: bool = False,
         statuses: Mapping[int, Meaning] = NO_STATUSES,
         done: SaidDone | None = None,
+        look: Look | None = None,
         timeout_s: float = SEND_S,
     ) -> Json:
         """Send a change once and return what the service answers; raise what is certain (L4).
 
         With `done` an answer that does not say there that it was done leaves it unknown. `upload`
-        is a body that is no JSON: its type, and its bytes.
+        is a body that is no JSON: its type, and its bytes. `look` is asked after a conflict.
         """
+        own = {**DELETED, **statuses} if method == "DELETE" else statuses
         url = add_query(self._at(path), flatten(query))
         headers: dict[str, str] = {}
         if key is not None and key.kind == "header":
@@ -296,14 +305,15 @@ class Rest(Connector):
         if kind:
             headers["Content-Type"] = kind
         make = partial(self._request, method, url, headers, data)
-        request, response = await self._change_signed(make, timeout_s, statuses)
+        request, response = await self._change_signed(make, timeout_s, own)
+        alone = await is_alone(call, method, response, has_key=key is not None, own=own, look=look)
         raise_for_change(
             response,
             request.shown,
             self.name,
-            is_first=call.attempt == 1 and call.first_sent_at == call.sent_at,
+            is_alone=alone,
             is_idempotent=is_idempotent,
-            own=statuses,
+            own=own,
         )
         answer = await self.read_json(response, request.shown, is_change=True)
         if done is not None and not done.is_said(answer, call.key):

@@ -20,22 +20,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, TypedDict, cast
 from urllib.parse import quote
 
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
 from duly.connectors.blob import BLOB_BYTES_MAX, trial_blob
 from duly.connectors.clock import Timed
+from duly.connectors.conflict import find_own
 from duly.connectors.mail import plain
 from duly.connectors.reader import ReadingConnector, Unreadable
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import FIND_S, READ_S, Rest
 from duly.connectors.s3_sign import S3Key, encode_query, sign
 from duly.connectors.s3_text import ObjectList
-from duly.connectors.status import Meaning, raise_for_change, raise_for_read
+from duly.connectors.status import DELETED, raise_for_change, raise_for_read
 from duly.connectors.transport import Credentials, HttpRequest, Transport
-from duly.errors import ConfigError, ConnectorError, NotSent, Refused, Transient, UnknownOutcome
+from duly.errors import ConfigError, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.blob import Blob
 from duly.rules.url import Url
 from duly.rules.value import Json
@@ -49,12 +49,6 @@ PUT_S: Final = 120.0  # 25 MiB over a slow line
 META: Final = "x-amz-meta-duly-key"
 MISSING: Final = 404
 NO_MATCH: Final = 412
-# A conflict of two requests at the same time: this one was not done (S3, conditional writes).
-PUT_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType({409: Meaning.UNKNOWN})
-# Another version is there: nothing was deleted. What is gone now may have been deleted by it.
-DELETE_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
-    {412: Meaning.REFUSED, 404: Meaning.UNKNOWN, 410: Meaning.UNKNOWN}
-)
 
 
 class StoredObject(TypedDict):
@@ -202,9 +196,10 @@ class S3(ReadingConnector, Timed, Rest):
         request = self._signed("PUT", url, headers, data)
         response = await self.transport.change(request, timeout_s=PUT_S)
         if response.status == NO_MATCH:
-            return await self._find_own(call, key, request.shown)
-        is_first = call.attempt == 1 and call.first_sent_at == call.sent_at
-        raise_for_change(response, request.shown, self.name, is_first=is_first, own=PUT_STATUSES)
+            said = f"{request.shown}: an object is there already (412)"
+            made: PutObject = (await find_own(call, self.put_happened, said)).result
+            return made
+        raise_for_change(response, request.shown, self.name, is_alone=False)
         if key == self._trial_key():
             self._tried_at = None  # the next trial needs a place of its own
         etag = _etag(response)
@@ -257,7 +252,11 @@ class S3(ReadingConnector, Timed, Rest):
         quoted = '"' + etag.strip('"') + '"'
         request = self._signed("DELETE", self._object(key), {"If-Match": quoted}, b"")
         answer = await self.transport.change(request, timeout_s=READ_S)
-        raise_for_change(answer, request.shown, self.name, is_first=True, own=DELETE_STATUSES)
+        if answer.status == NO_MATCH:
+            said = f"{request.shown}: the version is not there any more (412)"
+            await find_own(call, self.delete_happened, said)
+            return
+        raise_for_change(answer, request.shown, self.name, is_alone=False, own=DELETED)
         if answer.status not in (200, 204) or answer.body:
             raise UnknownOutcome(f"{request.shown}: the server answered {answer.status}.")
 
@@ -280,23 +279,6 @@ class S3(ReadingConnector, Timed, Rest):
 
     def _trial_key(self) -> str:
         return f"duly-trial-{self._tried_at}.txt"
-
-    async def _find_own(self, call: Call, key: str, shown: str) -> PutObject:
-        """Return the object that is there if this very call made it; else refuse.
-
-        A proxy may repeat a request: the second one then meets what the first one made.
-        """
-        said = f"{shown}: an object is there already (412)"
-        try:
-            verdict = await self.put_happened(call)
-        except ConnectorError as error:
-            raise UnknownOutcome(f"{said}, and it cannot be looked at: {error}") from error
-        if isinstance(verdict, Applied):
-            made: PutObject = verdict.result
-            return made
-        if isinstance(verdict, NotApplied):
-            raise UnknownOutcome(f"{said}, and it is gone now.")
-        raise Refused(f"{said}.")
 
     def _object(self, key: str) -> Url:
         whole = self._prefix + key

@@ -4,8 +4,9 @@ Law 1: a status says "it was not done" only where the protocol says so. Every ot
        success leaves a change unknown.
 Law 2: a rate limit is a temporary refusal and carries the time the server asks for. Its clock is
        the server's own `Date`, so that a wrong clock on this machine changes nothing.
-Law 3: 409, 412 and 422 may mean "I know this key already". They refuse a change only where no
-       earlier call with its key was sent; else the outcome is unknown (L4).
+Law 3: 409, 412 and 422 may speak of what this very call made, by an earlier send or by a copy of
+       its request. They refuse a change only where neither can be (`conflict.py`); else the outcome
+       is unknown (L4). So does 404 after a DELETE: a copy of it meets nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Meaning(StrEnum):
     PERMISSION = "permission"
     BUSY = "busy"
     UNKNOWN = "unknown"
-    KEY = "key"  # refused, unless the server speaks of an earlier call with this key (law 3)
+    CONFLICT = "conflict"  # refused, unless what is in the way may be of this call (law 3)
 
 
 FORBIDDEN: Final = 403
@@ -54,15 +55,19 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         404: Meaning.MISSING,
         407: Meaning.UNKNOWN,  # of a proxy, and there should be none
         408: Meaning.UNKNOWN,  # it waited for the rest of a request that it may have begun
-        409: Meaning.KEY,
+        409: Meaning.CONFLICT,
         410: Meaning.MISSING,
-        412: Meaning.KEY,
-        422: Meaning.KEY,
+        412: Meaning.CONFLICT,
+        422: Meaning.CONFLICT,
         425: Meaning.BUSY,
         429: Meaning.BUSY,
         307: Meaning.REFUSED,  # these two ask for the same request elsewhere: it was not done here
         308: Meaning.REFUSED,
     }
+)
+# What is gone after a DELETE, or is no more the version that it names, may be gone by it.
+DELETED: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {404: Meaning.UNKNOWN, 410: Meaning.UNKNOWN, 412: Meaning.UNKNOWN}
 )
 CLASSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {2: Meaning.DONE, 3: Meaning.UNKNOWN, 4: Meaning.REFUSED, 5: Meaning.UNKNOWN}
@@ -99,14 +104,17 @@ def raise_for_change(
     what: str,
     connector: str,
     *,
-    is_first: bool,
+    is_alone: bool,
     is_idempotent: bool = False,
     own: Mapping[int, Meaning] = MappingProxyType({}),
 ) -> None:
-    """Return if the change was made; else raise what is certain about it (L4)."""
+    """Return if the change was made; else raise what is certain about it (L4).
+
+    `is_alone`: nothing of this call can be what a conflict speaks of (law 3).
+    """
     meaning = meaning_of(response, own)
-    if meaning is Meaning.KEY:
-        meaning = Meaning.REFUSED if is_first else Meaning.UNKNOWN
+    if meaning is Meaning.CONFLICT:
+        meaning = Meaning.REFUSED if is_alone else Meaning.UNKNOWN
     said = _said(response, what)
     match meaning:
         case Meaning.DONE:
@@ -144,7 +152,7 @@ def raise_for_read(
             raise AuthNeeded(said, connect=connector)
         case Meaning.PERMISSION:
             raise PermissionDenied(said)
-        case Meaning.REFUSED | Meaning.KEY:
+        case Meaning.REFUSED | Meaning.CONFLICT:
             raise Refused(said)
     raise Transient(said, retry_after_s=retry_after_s(response))
 

@@ -26,6 +26,7 @@ import msgspec
 
 from duly.connectors.base import SEND_S, Call, Page, mutation, read
 from duly.connectors.clock import Timed
+from duly.connectors.conflict import is_alone
 from duly.connectors.json_answer import encode_body, pick
 from duly.connectors.mail import plain
 from duly.connectors.response import HttpResponse
@@ -155,8 +156,8 @@ class Telegram(Timed, Rest):
         make = partial(self._request, "POST", url, head, data)
         request, response = await self._change_signed(make, SEND_S)
         response = with_wait(response)
-        is_first = call.attempt == 1 and call.first_sent_at == call.sent_at
-        raise_for_change(response, request.shown, self.name, is_first=is_first, own=STATUSES)
+        alone = await is_alone(call, "POST", response, has_key=False, own=STATUSES)
+        raise_for_change(response, request.shown, self.name, is_alone=alone, own=STATUSES)
         answer = await self.read_json(response, request.shown, is_change=True)
         made = pick(answer, "result.message_id")
         if pick(answer, "ok") is not True or not isinstance(made, int):

@@ -25,6 +25,7 @@ import msgspec
 
 from duly.connectors.base import Applied, Call, Verdict, mutation
 from duly.connectors.clock import Timed
+from duly.connectors.conflict import is_alone
 from duly.connectors.need import Need
 from duly.connectors.operation import read_auth, read_verify
 from duly.connectors.place import Place
@@ -92,6 +93,7 @@ class Webhook(Timed, Rest):
         place = Place(f"connectors.{name}", {"verify": verify})
         found = None if verify is None else read_verify(place, ID, arguments=())
         self._asks = repr(found)
+        self._look = None if found is None else partial(self._find, found)
         self.__class__ = _class_for(type(self), key_lifetime_s, found, lag_s)
 
     async def _send(self, call: Call, event: str, data: Mapping[str, Json]) -> SentHook:
@@ -102,13 +104,12 @@ class Webhook(Timed, Rest):
         headers = {"Content-Type": "application/json", **self._signature(call.key, body.decode())}
         make = partial(self._request, "POST", self._target, headers, body)
         request, response = await self._change_signed(make, SEND_S)
-        raise_for_change(
-            response,
-            request.shown,
-            self.name,
-            is_first=call.attempt == 1 and call.first_sent_at == call.sent_at,
-        )
+        alone = await is_alone(call, "POST", response, has_key=True, look=self._look)
+        raise_for_change(response, request.shown, self.name, is_alone=alone)
         return {"id": call.key}
+
+    async def _find(self, verify: Verify, call: Call) -> Verdict:
+        return await self.find(call, verify)
 
     def _relies_on(self, method: str) -> Json:
         return [super()._relies_on(method), str(self._target), self._asks]

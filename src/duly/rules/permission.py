@@ -21,6 +21,7 @@ from duly.errors import Invalid, PermissionDenied, short
 from duly.rules.access import OPERATION_OF, MutateReads, Step, check_access
 from duly.rules.address import parse_address
 from duly.rules.catalog import Risk, Tool, ToolKind, bind
+from duly.rules.url import match_url
 from duly.rules.value import Json, digest
 
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
@@ -151,7 +152,7 @@ def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
 
     An address is matched as it was parsed. A glob with an @ matches one address only, even if the
     tool declares none: "*@acme.com" must let no second one through, nor one that only looks like
-    one (K12).
+    one (K12). A glob with :// matches one URL, part by part (K4).
     """
     if isinstance(value, list):
         return bool(value) and all(
@@ -159,6 +160,8 @@ def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
         )
     if not isinstance(value, str):
         return False
+    if not is_address and "://" in glob:
+        return match_url(glob, value)
     if not is_address and "@" not in glob:
         return fnmatchcase(value, glob)
     try:

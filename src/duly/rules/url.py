@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -35,6 +36,7 @@ PORTS: Final[Mapping[str, int]] = MappingProxyType({"http": 80, "https": 443})
 PLAIN: Final = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 PARTS: Final = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE)
 LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+WITH_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):([0-9]{1,5})")
 PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 NUMERIC: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -189,6 +191,28 @@ def match_host(pattern: str, host: str) -> bool:
     if pattern.startswith("*."):
         return is_name(host) and host.endswith(pattern[1:]) and host != pattern[2:]
     return host == pattern
+
+
+def match_url(pattern: str, text: str) -> bool:
+    """Tell whether a URL is within a pattern: its scheme, its host and port, its path and query.
+
+    Each part is matched by itself, as it was read: "https://*.example.com/*" means no other host
+    that has this somewhere behind its name (K4).
+    """
+    scheme, _, rest = pattern.partition("://")
+    authority, slash, place = rest.partition("/")
+    found = WITH_PORT.fullmatch(authority)
+    host, port = found.groups() if found else (authority, "")
+    try:
+        url = read_url(text)
+    except Invalid:
+        return False
+    return (
+        scheme in (url.scheme, "*")
+        and (host == "*" or match_host(host.strip("[]").lower(), url.host))
+        and url.port == int(port or PORTS[url.scheme])
+        and fnmatchcase(url.target, f"{slash or '/'}{place}")
+    )
 
 
 def read_host(text: str, *, path: str = "host") -> str:

@@ -11,8 +11,9 @@ Law 4: the report says in sentences what was tried, what was said, and what was 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +78,10 @@ WEB_REPLIES: Final = (
 )
 
 
+# HTTP lets a proxy do so with PUT and DELETE, and some do it with every request.
+REPEATED: Final = NetworkFault("a proxy sends the request twice", repeats=True)
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkReport:
     """What was tried, and a sentence about each fault."""
@@ -114,7 +119,8 @@ def examine_network(
             subject = Exam(
                 lambda here: reach(here, proxy.port), tool, args, other_args or args, effects
             )
-            return _run(subject, proxy, folder, replies, skips)
+            tried = _run(subject, proxy, folder, replies, skips)
+            return [*tried, _try_no_server(reach, subject, proxy, fresh(folder, "no-server"))]
 
     tried = in_child(work, list[Tried])
     if tried is None:
@@ -136,6 +142,7 @@ def _run(
         raise ExamFailed(f"{subject.tool} does not work when nothing goes wrong: {sent}.")
     passed = proxy.passed
     faults = [*_faults(passed.sent_bytes, passed.heard_bytes), *map(_reply_fault, replies)]
+    faults += [REPEATED] if replies else []
     return [
         _try_fault(subject, proxy, fresh(folder, f"fault-{at}"), fault, at, skips)
         for at, fault in enumerate(faults, 1)
@@ -175,14 +182,28 @@ def _reply_fault(reply: WebReply) -> NetworkFault:
     return NetworkFault(name, sent_bytes=cut, reply=reply.spelled)
 
 
+def _try_no_server(reach: Reach, subject: Exam, proxy: FaultProxy, folder: Path) -> Tried:
+    """Send a call to a port at which no program listens; it is bound, so that none comes."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = int(held.getsockname()[1])
+        nowhere = replace(subject, make=lambda here: reach(here, port))
+        sent = asyncio.run(_send(nowhere, folder, float("inf"), proxy))
+    return Tried("no program listens", 0, asyncio.run(look_after(subject, folder)), sent)
+
+
 def _try_fault(
     subject: Exam, proxy: FaultProxy, folder: Path, fault: NetworkFault, at: int, skips: int
 ) -> Tried:
-    is_slow = fault.hangs or fault.drips
+    is_slow, count = fault.hangs or fault.drips, subject.effects
     proxy.plan(fault, skips=skips)
     sent = asyncio.run(_send(subject, folder, PATIENCE_S if is_slow else float("inf"), proxy))
     proxy.wait_until_ended()
     proxy.fault = None  # one that met no connection is over
+    if fault.repeats:
+        # No connector keeps a service from taking a copy: what it made is not counted.
+        copies = max(0, subject.effects(folder) - 1)
+        subject = replace(subject, effects=lambda here: count(here) - copies)
     return Tried(fault.name, at, asyncio.run(look_after(subject, folder)), sent)
 
 

@@ -21,6 +21,7 @@ ServerAt: TypeAlias = "tuple[str, int] | Path"
 CHUNK_BYTES: Final = 65_536
 END_S: Final = 2.0
 DRIP_S: Final = 0.05
+PAUSE_S: Final = 0.02  # between two looks whether a server has answered
 NO_LINGER: Final = struct.pack("ii", 1, 0)  # a reset at once, no farewell
 
 
@@ -31,7 +32,8 @@ class NetworkFault:
     `sent_bytes` is how much of what the client says reaches the server, `heard_bytes` how much of
     what the server says comes back; None is all of it. Then the connection is reset, or, if it
     `hangs`, left open in silence. `reply` is said in place of the server's own words, `drips` lets
-    them through a byte at a time.
+    them through a byte at a time. `repeats`: the server gets what the client says a second time,
+    over another connection, and the client gets the second answer alone.
     """
 
     name: str
@@ -40,6 +42,7 @@ class NetworkFault:
     reply: bytes | None = None
     hangs: bool = False
     drips: bool = False
+    repeats: bool = False
 
 
 @dataclass(slots=True)
@@ -118,6 +121,8 @@ class FaultProxy:
             return
         passed = self.passed = Passed()
         self._open |= {client, server}
+        if fault.repeats:
+            server = self._repeat(client, server, passed)
         back = threading.Thread(
             target=self._to_client, args=(server, client, fault, passed), daemon=True
         )
@@ -127,6 +132,33 @@ class FaultProxy:
         _end(server)
         self._open -= {client, server}
         self._ended.set()
+
+    def _repeat(
+        self, client: socket.socket, server: socket.socket, passed: Passed
+    ) -> socket.socket:
+        """Let a server answer a request, and give the same request to it again.
+
+        Return the second connection: what is said over it is the answer.
+        """
+        said = bytearray()
+        hear = threading.Thread(target=_drain, args=(server,), daemon=True)
+        hear.start()
+        with suppress(OSError):
+            client.settimeout(PAUSE_S)
+            while hear.is_alive():
+                with suppress(TimeoutError):
+                    chunk = client.recv(CHUNK_BYTES)
+                    said += chunk
+                    server.sendall(chunk)
+                    if not chunk:
+                        break
+        _end(server)
+        client.settimeout(None)
+        again = _connect(self._server)
+        again.sendall(said)
+        passed.sent_bytes += len(said)
+        self._open = (self._open - {server}) | {again}
+        return again
 
     def _to_server(
         self, client: socket.socket, server: socket.socket, fault: NetworkFault, passed: Passed

@@ -1,7 +1,7 @@
-"""Twelve connectors and services that are wrong about one thing: each fails for its own reason.
+"""Connectors and services that are wrong about one thing: each fails for its own reason.
 
 Each has its counterpart, which differs in that one thing and passes: the same connector on a better
-service, or a more careful connector on the same one. `test_network_broken.py` has more of them.
+service, or a more careful connector on the same one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 import duly
-from duly.connectors.rest import Rest, Verify
+from duly.connectors.rest import KeyPlace, Paging, Rest, Verify
 from duly.errors import NotSent, Refused, UnknownOutcome
-from duly.testing import ExamFailed, WebReply, examine_network
+from duly.testing import ExamFailed, WebReply, examine, examine_network, look_at_disk
 from tests.connectors.post_office import HOST
 from tests.connectors.shop import Ask, Shop
-from tests.connectors.test_network_broken import ALL, KEY, PAGES, Crowd
 from tests.connectors.test_network_exam import count_orders
 
+KEY = KeyPlace("header", "Idempotency-Key")
+PAGES = Paging(items="orders", cursor="next", parameter="cursor")
+ALL = Verify("/orders", match="key", items="orders", paging=PAGES)
 REPLIES = (
     WebReply("302 Found", "Location: orders\r\n", is_done=True),
+    WebReply("302 Found", "Location: /elsewhere\r\n"),
+    WebReply("409 No"),
     WebReply("503 No", is_done=True),
 )
 LOST = r"the answer is lost after 0 of \d+ bytes: "
@@ -42,6 +46,28 @@ class Forgetful(Shop):
     def do(self, ask: Ask) -> tuple[int, Any, str]:
         self.forgets_keys = True
         return super().do(ask)
+
+
+class Unique(Shop):
+    """It refuses a key that it knows, as a unique column does."""
+
+    def do(self, ask: Ask) -> Any:
+        done = super().do(ask)
+        return (409, {"error": "it exists"}, "") if "Replayed" in done[2] else done
+
+
+class Crowd(Shop):
+    """Others order too: four orders stand before those of the exam, so its own is on page 3."""
+
+    def orders(self, space: str = "a") -> list[dict[str, Any]]:
+        place = self.folder / space
+        place.mkdir(parents=True, exist_ok=True)
+        for number in range(4):
+            other = place / f"{number + 1:04}.json"
+            if not other.exists():
+                made = {"item": "milk", "id": number, "key": f"other-{number}"}
+                other.write_text(json.dumps(made))
+        return super().orders(space)
 
 
 class Changed(Forgetful):
@@ -150,6 +176,60 @@ class FirstPage(Plain):
         page = await self.list_page("/orders", PAGES)
         keys = [each["key"] for each in page.items]
         return duly.Applied() if call.key in keys else duly.NotApplied()
+
+
+class Beginning(Plain):
+    """Compares the beginning of a key."""
+
+    async def order_happened(self, call: duly.Call) -> Any:
+        found: Any = await self.find(call, ALL)
+        page = await self.list_page("/orders", PAGES, after="4")
+        is_like = any(str(each["key"]).startswith(call.key[:8]) for each in page.items)
+        return duly.Applied() if is_like else found
+
+
+class Redirected(Plain):
+    """Takes a redirect for a yes, as a form in a browser does."""
+
+    async def dispatch(self, call: duly.Call, item: str) -> Any:
+        try:
+            return await super().dispatch(call, item)
+        except UnknownOutcome as error:
+            if "redirect" in str(error):
+                return {}
+            raise
+
+
+class Known(Plain):
+    """Takes a conflict for "I have it already", also in the first send."""
+
+    async def dispatch(self, call: duly.Call, item: str) -> Any:
+        try:
+            return await super().dispatch(call, item)
+        except UnknownOutcome as error:
+            if "409" in str(error):
+                return {}
+            raise
+
+
+class Looking(Plain):
+    """Asks at once after a conflict, as an operation with a verify request does."""
+
+    async def dispatch(self, call: duly.Call, item: str) -> Any:
+        more: Any = {"body": {"item": item}, "key": KEY, "look": self.order_happened}
+        return await self.change(call, "POST", "/orders", **more)
+
+
+class Denying(Plain):
+    """Takes a conflict for a refusal, since it has sent the call once."""
+
+    async def dispatch(self, call: duly.Call, item: str) -> Any:
+        try:
+            return await super().dispatch(call, item)
+        except UnknownOutcome as error:
+            if "409" in str(error):
+                raise Refused(str(error)) from error
+            raise
 
 
 class ByColumn(Plain):
@@ -289,7 +369,25 @@ class Wrong:
 
 
 DENIED = "reconcile said NotApplied, and it was done"
-TWELVE = {
+WRONG = {
+    "a redirect that is a yes": Wrong(
+        Redirected,
+        Forgetful,
+        "answers 302 Found, and does nothing: it answered, and nothing was done",
+        (Plain, Forgetful),
+    ),
+    "a conflict that is a yes": Wrong(
+        Known,
+        Forgetful,
+        "answers 409 No, and does nothing: it answered, and nothing was done",
+        (Plain, Forgetful),
+    ),
+    "a conflict with a copy of itself": Wrong(
+        Denying,
+        Unique,
+        "a proxy sends the request twice: it said refused .*, and it was done",
+        (Looking, Unique),
+    ),
     "a hidden retry": Wrong(
         Retrying,
         Forgetful,
@@ -365,22 +463,38 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.testing.network.END_S", 0.5)
 
 
-def test_there_are_twelve_of_them() -> None:
+def test_there_are_fifteen_of_them() -> None:
     """Each is another connector or another service."""
-    assert len({(each.kind, each.service) for each in TWELVE.values()}) == len(TWELVE) == 12
+    assert len({(each.kind, each.service) for each in WRONG.values()}) == len(WRONG) == 15
 
 
-@pytest.mark.parametrize("wrong", TWELVE)
+@pytest.mark.parametrize("wrong", WRONG)
 def test_each_fails_for_its_own_reason(tmp_path: Path, wrong: str) -> None:
     """L4, L5, L13: the exam names the fault at which it was found."""
-    case = TWELVE[wrong]
+    case = WRONG[wrong]
     with pytest.raises(ExamFailed, match=case.says):
         take_exam(case.kind, case.service, tmp_path)
 
 
-@pytest.mark.parametrize("pair", sorted({each.passes for each in TWELVE.values()}, key=str))
+@pytest.mark.parametrize("pair", sorted({each.passes for each in WRONG.values()}, key=str))
 def test_what_differs_in_that_one_thing_passes(
     tmp_path: Path, pair: tuple[type[Plain], type[Shop]]
 ) -> None:
     """L4, L5: so it was that thing, and nothing else."""
     take_exam(*pair, tmp_path)
+
+
+def test_the_beginning_of_a_key_is_not_the_key(tmp_path: Path) -> None:
+    """L5: the exam asks about a call that was never sent, beside one with a key much like it."""
+    with (
+        Crowd(tmp_path) as shop,
+        pytest.raises(ExamFailed, match="took the change of another key for its own"),
+    ):
+        examine(
+            lambda here: Beginning(f"{shop.url}/{here.name}", allow=[HOST]),
+            "order",
+            {"item": "tea"},
+            effects=lambda here: len(shop.orders(here.name)) - 4,
+            folder=tmp_path,
+            look=look_at_disk,
+        )

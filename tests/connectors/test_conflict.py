@@ -1,0 +1,107 @@
+"""Whose is what a conflict speaks of: the table of `conflict.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
+from duly.connectors.conflict import find_own, is_alone
+from duly.connectors.response import HttpResponse
+from duly.errors import Refused, Transient, UnknownOutcome
+from tests.connectors.shop import Shop, status
+from tests.connectors.test_http import connect, with_create
+from tests.connectors.test_rest import call as http_call
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SENT = Call("shop.order", {}, "k1", "w", 1, AT)
+OURS, NONE, OTHERS = Applied({"id": 7}), NotApplied(), Unsure("another is there")
+LOST = Transient("the server is silent")
+
+# method, status, whether a key was sent, what a look finds (None: no way to look), is it alone?
+TABLE: list[tuple[str, int, bool, Verdict | Transient | None, bool]] = [
+    ("POST", 409, False, None, True),  # no proxy may repeat it, and the service knows no key
+    ("PATCH", 412, False, None, True),
+    ("POST", 409, True, None, False),  # "this key is being worked on"
+    ("PUT", 409, False, None, False),  # a proxy may repeat it
+    ("DELETE", 412, False, None, False),
+    ("POST", 422, True, None, True),  # the request itself is wrong
+    ("PUT", 422, True, None, True),
+    ("POST", 409, True, OURS, False),
+    ("POST", 422, True, OURS, False),
+    ("POST", 409, True, LOST, False),
+    ("POST", 422, True, LOST, False),
+    ("POST", 409, True, NONE, True),
+    ("POST", 412, True, OTHERS, True),
+    ("PUT", 409, True, NONE, False),
+    ("PUT", 412, True, OTHERS, False),
+    ("PUT", 422, True, NONE, True),
+    ("PUT", 400, True, OURS, True),  # no conflict: the look is not asked
+]
+
+
+@pytest.mark.parametrize(("method", "code", "has_key", "found", "expected"), TABLE)
+async def test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way(
+    method: str, code: int, has_key: bool, found: Verdict | Transient | None, expected: bool
+) -> None:
+    """L4, K2: a copy that a proxy sent, or a key that is being worked on, may be."""
+
+    async def look(call: Call) -> Verdict:
+        assert code != 400
+        if isinstance(found, Transient):
+            raise found
+        assert found is not None
+        return found
+
+    asked = None if found is None else look
+    response = HttpResponse(code)
+    assert await is_alone(SENT, method, response, has_key=has_key, look=asked) is expected
+    for later in (replace(SENT, attempt=2), replace(SENT, sent_at=AT + timedelta(seconds=9))):
+        assert not await is_alone(later, method, response, has_key=has_key, look=asked)
+
+
+async def test_what_is_in_the_way_of_a_precondition_is_ours_anothers_or_unknown() -> None:
+    """L4: only what is certainly of another refuses."""
+
+    async def find(verdict: Verdict | Transient) -> Applied:
+        async def look(call: Call) -> Verdict:
+            if isinstance(verdict, Transient):
+                raise verdict
+            return verdict
+
+        return await find_own(SENT, look, "PUT x: 412")
+
+    assert await find(OURS) == OURS
+    with pytest.raises(Refused, match="another is there"):
+        await find(OTHERS)
+    for each in (NONE, LOST):
+        with pytest.raises(UnknownOutcome):
+            await find(each)
+
+
+async def test_an_operation_asks_its_service_after_a_conflict(tmp_path: Path) -> None:
+    """L4, L5: found, it is unknown, and the host asks; not found, it is refused."""
+    with Shop(tmp_path) as shop:
+        found, asked = connect(shop, with_create()), http_call(item="tea")
+        shop.next(status(409, is_done=True))
+        with pytest.raises(UnknownOutcome, match="409"):
+            await found.create_order(asked, item="tea")
+        assert isinstance(await found.create_order_happened(asked), Applied)
+        shop.next(status(409))
+        with pytest.raises(Refused, match="409"):
+            await found.create_order(http_call("k2", item="milk"), item="milk")
+
+
+async def test_what_is_gone_after_a_delete_may_be_gone_by_it(tmp_path: Path) -> None:
+    """L4: a copy of the request meets nothing; the settings may say that this is a yes."""
+    gone = {"method": "DELETE", "path": "/nothing/{id}", "arguments": {"id": "string"}}
+    tools = {"a": {**gone, "key": "none"}}
+    tools["b"] = {**gone, "key": "none", "statuses": {"404": "done"}}
+    with Shop(tmp_path) as shop:
+        found = connect(shop, tools)
+        with pytest.raises(UnknownOutcome, match="404"):
+            await found.a(http_call(id="x"), id="x")
+        await found.b(http_call(id="x"), id="x")
