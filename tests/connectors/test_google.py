@@ -370,7 +370,7 @@ def test_events_are_made_listed_and_changed(google: StockedGoogle, token: str) -
     run(calendar.update(later, **change))
     assert run(calendar.get(made["id"]))["all_day"]
     with pytest.raises(Refused, match="412"):
-        run(calendar.update(call_of("google_calendar.update", "k-3"), **change))
+        run(calendar.update(call_of("google_calendar.update", "k-3", **change), **change))
     google.account(token)["events"]["primary", made["id"]]["status"] = "cancelled"
     assert isinstance(run(calendar.create_happened(call)), Applied)
 
