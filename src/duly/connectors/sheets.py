@@ -13,13 +13,18 @@ Law 1: the first row names the columns, each once. One of them is the key column
 Law 2: what is written is written as it is (`RAW`): a text never becomes a formula (K12).
 Law 3: a row is changed by its key, in the cells that are given. The row is found just before; a
        sheet that is sorted in that moment is the one thing that this cannot see.
+Law 4: a digest of what stood in the cells is kept before they are written (L14). If neither that
+       nor what was written stands there after a lost answer, a person decides: what they have
+       corrected since is not written over.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypedDict
@@ -207,6 +212,7 @@ class Sheets(Google):
             raise NotSent(str(error), retry_after_s=error.retry_after_s) from error
         if not isinstance(found, int):
             raise Refused(found or f"key: no row has the key {key[:80]!r}.")
+        await self._keep_before(call, head, found, key, row)
         data: list[Json] = [
             {"range": self._place(f"{letters(at)}{found}"), "values": [[cells[name]]]}
             for at, name in enumerate(head.columns, 1)
@@ -221,7 +227,7 @@ class Sheets(Google):
 
     @update.reconcile
     async def update_happened(self, call: Call) -> Verdict:
-        """Look whether the row with the key has these values."""
+        """Look whether the row with the key has these values, or those that it had before."""
         key, row = str(call.args["key"]), call.args["row"]
         head = await self._head()
         found = await self._find(key, head)
@@ -231,8 +237,12 @@ class Sheets(Google):
         cells = _cells(there[0] if there else [], head)
         if _key_of(there[0] if there else [], head) != key:
             return Unsure("the rows are being moved")
-        is_so = all(name in cells and _same(cells[name], value) for name, value in row.items())
-        return Applied({"key": key}) if is_so else NotApplied()
+        if all(name in cells and _same(cells[name], value) for name, value in row.items()):
+            return Applied({"key": key})
+        before = _before(call)
+        if before in (None, _digest(cells, row)):
+            return NotApplied()  # without what stood there nothing was sent
+        return Unsure("the cells were changed since, by a person or by another program")
 
     # -- Within -----------------------------------------------------------------------------------
 
@@ -276,6 +286,19 @@ class Sheets(Google):
         if head.key_at is None:
             raise Refused(f"{self.name}: write {self._key} into the first row, as a new column.")
         return head
+
+    async def _keep_before(
+        self, call: Call, head: _Head, at: int, key: str, row: Mapping[str, Any]
+    ) -> None:
+        """Keep what stands in the cells of a row before they are written (law 4)."""
+        try:
+            there = await self._values(f"A{at}:{head.last}{at}")
+        except Transient as error:
+            raise NotSent(str(error), retry_after_s=error.retry_after_s) from error
+        found = there[0] if there else []
+        if _key_of(found, head) != key:
+            raise NotSent(f"{self.name}: nothing was written: the rows are being moved.")
+        await call.keep([mark_of(call.key), _digest(_cells(found, head), row)])
 
     async def _values(self, cells: str) -> list[list[Any]]:
         answer = await self.fetch(self._range(cells), {**VALUES})
@@ -328,6 +351,20 @@ def _checked(row: dict[str, Any], head: _Head, key: str) -> dict[str, Any]:
         if isinstance(value, str) and len(value) > CELL_CHARS_MAX:
             raise Refused(f"row: a cell has at most {CELL_CHARS_MAX} characters.")
     return {name: "" if value is None else value for name, value in row.items()}
+
+
+def _digest(cells: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Return a digest of what stands in the cells that a row names."""
+    found = [[name, cells.get(name)] for name in sorted(row)]
+    return sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _before(call: Call) -> str | None:
+    """Return the digest that this very call kept; None if it sent nothing."""
+    match call.handle:
+        case [str(mark), str(digest)] if mark == mark_of(call.key):
+            return digest
+    return None
 
 
 def _same(there: Any, wanted: Any) -> bool:
