@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -302,25 +301,6 @@ def test_rows_are_read_appended_and_changed(google: StockedGoogle, token: str) -
     assert [each["row"] for each in run(sheet.read("3")).items] == [4]
     run(sheet.update(call_of("sheets.update"), key=made["key"], row={"total": 3, "paid": None}))
     assert rows[3] == ["=HYPERLINK(1)", 3, "", made["key"]]
-
-
-@pytest.mark.parametrize("is_done", [True, False])
-def test_cells_that_a_person_changed_since_are_not_written_over(
-    google: StockedGoogle, token: str, is_done: bool
-) -> None:
-    """L5, L14: what stands there is neither what was written nor what stood there before."""
-    sheet = make("sheets", google, secrets_of(token))
-    google.plan(PlannedMishap(Mishap.LOST if is_done else Mishap.CUT, "batchUpdate$"))
-    change: dict[str, Any] = {"key": "k1", "row": {"total": 7}}
-    call = replace(call_of("sheets.update"), args=change)
-    with pytest.raises(UnknownOutcome):
-        run(sheet.update(call, **change))
-    wanted = Applied({"key": "k1"}) if is_done else NotApplied()
-    assert run(sheet.update_happened(call)) == wanted
-    google.account(token)["books"][BOOK]["Bills"][1][1] = 8
-    assert isinstance(run(sheet.update_happened(call)), Unsure)
-    unsent = replace(call, handle=None)
-    assert run(sheet.update_happened(unsent)) == NotApplied()
 
 
 def test_many_rows_come_in_pages(google: StockedGoogle, token: str) -> None:
