@@ -14,6 +14,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -104,6 +105,7 @@ class Fleet:
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
         self.lease.renewed = self._read_secrets
+        self.lease.read_secrets = partial(self._vault.read_again, Store(self._plain))
         dispatcher.tell = lambda: self._bell.ring(BUS)
         self._bell.rung = hear
         await engine.join()

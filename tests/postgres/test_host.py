@@ -7,12 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import psycopg
 import pytest
 
+import duly
 from duly.config import FleetSettings
 from duly.errors import (
+    AuthNeeded,
     ConfigError,
     Fenced,
     RequestRefused,
@@ -110,6 +113,36 @@ async def test_a_secret_set_on_one_host_reaches_the_other(url: str) -> None:
         await until(lambda: vault._open.get(("outside", "token")) == "an0ther-value", "the new one")
         await one.drop_secret("outside", "token")
         await until(lambda: ("outside", "token") not in vault._open, "its end")
+
+
+class Locked(Outside):
+    """An outside that takes one token alone."""
+
+    @duly.mutation(lag_s=0.1, timeout_s=2, noun="post")
+    async def post(self, call: duly.Call, text: str) -> dict[str, Any]:
+        """Post a note."""
+        if self.secret("token") != "an0ther-value":
+            raise AuthNeeded("It takes another token.", connect="outside")
+        self.posts.append(text)
+        return {}
+
+
+async def test_a_run_that_waits_goes_on_with_the_secret_of_another_host(url: str) -> None:
+    """H12, F4: the host that holds it uses what was set elsewhere, and asks for no second one."""
+    outside = Locked()
+    # Neither reads secrets by itself while the test lasts: what counts is that it is not needed.
+    far = FleetSettings(lease_s=600)
+    async with opened(url, outside, fleet=far) as two:
+        await two.set_secret("outside", "token", "s3cret-value")
+        await deploy(two)
+        await two.publish("notes", "note", payload={}, title="first", message_id="note:1")
+        await two.drain()
+        assert (await two.workflow("notes")).reason is not None
+        assert outside.posts == []
+        async with opened(url, Locked(), fleet=far) as one:
+            await one.set_secret("outside", "token", "an0ther-value")
+        await two.drain()
+    assert outside.posts == ["first"]
 
 
 async def test_a_server_that_is_not_there_is_said_without_its_password() -> None:

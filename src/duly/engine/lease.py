@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from duly.env import Env
@@ -59,6 +59,7 @@ class Lease:
         self.is_calling: Callable[[], bool] = lambda: False
         self.lapsed: Callable[[], None] = lambda: None
         self.renewed: Callable[[], None] = lambda: None
+        self.read_secrets: Callable[[], Awaitable[None]] | None = None  # that others have set
         self.times = times
         self.serves = False  # this host runs workflows now
         self._has_served = False

@@ -188,6 +188,10 @@ class Worker:
         live = self.resume(outlook, row)
         assert row.state.waits is not None, row
         change = lifecycle.act(row.state, UNBLOCKED_BY[row.state.waits])
+        lease = self._parts.lease
+        if row.state.waits is Waits.CONNECTION and lease is not None and lease.read_secrets:
+            # The person may have signed in at another host, and will not do so a second time.
+            await lease.read_secrets()
         await self._hold(live, partial(self._run_unblocked, live, change.run))
 
     async def _run_unblocked(self, live: Live, new: lifecycle.Run) -> None:
