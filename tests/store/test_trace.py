@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from duly.errors import Invalid
+from duly.rules.schedule import HOUR_MS
 from duly.store import people, trace
-from duly.store.survey import PendingRow, ProcessedRow, Survey
+from duly.store.survey import HOUR_COUNT_MAX, PendingRow, ProcessedRow, Survey
 from duly.store.trace import COUNT_MAX
 from tests.store.memory import Memory
 
@@ -55,6 +56,31 @@ def test_what_is_counted_lies_on_its_side_of_the_moment(busy: Memory) -> None:
     assert seen.pending(FLOW, before=10)[0].old == 10
     assert seen.applied(FLOW, since=COUNT_MAX) == (("a.b", 1),)
     assert seen.applied(FLOW, since=COUNT_MAX + 1) == ()
+
+
+def test_a_busy_hour_hides_no_other_hour_of_the_day() -> None:
+    """U1: what is too much to be counted whole is counted by the hour, none of them to its end."""
+    memory = Memory()
+    memory.connection.execute("begin")
+    seq = 0
+    for name, ends in {
+        FLOW: {0: 3, 1: 1, 5 * HOUR_MS: HOUR_COUNT_MAX + 1, 23 * HOUR_MS: COUNT_MAX},
+        "quiet": {HOUR_MS - 1: HOUR_COUNT_MAX + 1, 24 * HOUR_MS: 2},
+        "ahead": {HOUR_MS: COUNT_MAX, 90 * HOUR_MS: 4},  # it consumed before the clock went back
+        "idle": {},
+    }.items():
+        memory.workflow(name, counter=9000)
+        for at, count in ends.items():
+            for _ in range(count):
+                seq += 1
+                memory.event(name, seq, status="consumed", finished_at=7 + at)
+    memory.connection.execute("commit")
+    seen = look(memory, FLOW, "quiet", "ahead", "idle")
+    most = HOUR_COUNT_MAX
+    assert seen.hours(FLOW, since=7) == (4, *[0] * 4, most, *[0] * 17, most)
+    assert seen.hours("quiet", since=7) == (most + 1, *[0] * 22, 2)
+    assert seen.hours("ahead", since=7) == (0, most, *[0] * 21, 4)
+    assert seen.hours("idle", since=7) == ()
 
 
 def test_what_a_topic_without_a_consumer_holds_is_work_up_to_a_number() -> None:

@@ -36,7 +36,6 @@ from duly.store.record import MutationRow, WorkflowRow
 from duly.store.survey import PendingRow, Survey
 from duly.store.trace import COUNT_MAX, SEQ_MAX, TraceRow
 
-HOURS_SHOWN: Final = 24
 INPUT_OUTPUTS_MAX: Final = 100  # of all that came of one input so many are shown
 
 # Of several things that came of an input, which one its reason speaks of.
@@ -378,10 +377,8 @@ class Book:
         applied = self._survey.applied(self._workflow.id, since=since)
         made = (self._made(tool, count) for tool, count in applied)
         taken = (_counted(count, noun, is_cut) for noun, count in sorted(inputs.items()) if count)
-        hours = [0] * (HOURS_SHOWN if rows else 0)
-        for row in rows:
-            hours[min(max(row.hour, 0), HOURS_SHOWN - 1)] += row.count
-        return Activity(tuple(taken), add_up(made, COUNT_MAX), tuple(hours))
+        hours = self._survey.hours(self._workflow.id, since=since)
+        return Activity(tuple(taken), add_up(made, COUNT_MAX), hours)
 
     def _made(self, name: str, count: int) -> Count:
         tool = self._sight.find_tool(name)

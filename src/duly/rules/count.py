@@ -36,7 +36,8 @@ class Activity:
     """What was processed lately, and what came of it (U1).
 
     `hours` counts what was processed in each of the last 24 hours, the oldest first; it is empty
-    where nothing was.
+    where nothing was. Of a workflow that processed more than a thousand, each hour is counted to
+    two hundred.
     """
 
     inputs: tuple[Count, ...] = ()

@@ -25,6 +25,8 @@ from duly.store.upkeep import list_blind
 R = TypeVar("R")
 
 OLDEST_MAX: Final = 5  # of what waits in a topic so much is shown
+HOURS: Final = 24  # that are counted one by one
+HOUR_COUNT_MAX: Final = 200  # of one hour of a workflow that is too busy to be counted whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,36 @@ class Survey:
         more = {"since": since, "hour_ms": HOUR_MS, "limit": COUNT_MAX}
         rows = self._of(workflow_id, "survey_processed", **more)
         return tuple(ProcessedRow(*row) for row in rows)
+
+    def hours(self, workflow_id: str, *, since: int) -> tuple[int, ...]:
+        """Count what a workflow consumed in each hour since a moment, the oldest first (U1).
+
+        What was counted whole is added up. A workflow that consumed more is counted hour by hour,
+        so that its busy last hour does not hide the others.
+        """
+        counts = [0] * HOURS
+        rows = self.processed(workflow_id, since=since)
+        if sum(row.count for row in rows) <= COUNT_MAX:
+            for row in rows:
+                counts[min(max(row.hour, 0), HOURS - 1)] += row.count
+        else:
+            for place, count in self._busy(since).get(workflow_id, ()):
+                counts[place] = count
+        return tuple(counts) if rows else ()
+
+    def _busy(self, since: int) -> dict[str, list[Row]]:
+        """Count hour by hour for all workflows that have too much to be counted whole, once."""
+        key = "survey_hours", (since,)
+        if key not in self._kept:
+            busy = (
+                each
+                for each in self.workflows
+                if sum(row.count for row in self.processed(each, since=since)) > COUNT_MAX
+            )
+            more = {"last": HOURS - 1, "end": SEQ_MAX, "limit": HOUR_COUNT_MAX}
+            found = self.tx.all(key[0], ids=as_set(busy), since=since, hour_ms=HOUR_MS, **more)
+            self._kept[key] = _group(found)
+        return self._kept[key]
 
     def applied(self, workflow_id: str, *, since: int) -> tuple[tuple[str, int], ...]:
         """Count the changes a workflow made since a moment, by tool (U1)."""

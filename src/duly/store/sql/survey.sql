@@ -76,6 +76,15 @@ where e.workflow_id = i.key and e.status = 'consumed' and e.finished_at >= coale
   order by l.finished_at desc limit 1 offset :limit), :since)
 group by e.workflow_id, e.topic, (e.finished_at - :since) / :hour_ms
 
+-- survey_hours
+-- How much each workflow consumed in each hour of a day; no hour is counted further than the limit (U1). Each hour is a range of an index that has all it needs (event_consumed); the last one has no
+-- end, since a clock that was set back leaves times that are still to come. The scans are over the set and its hours.
+with recursive hour (place) as (select 0 union all select h.place + 1 from hour h where h.place < :last)
+select i.key, h.place, (select count(*) from (
+  select 1 from event e where e.workflow_id = i.key and e.status = 'consumed' and e.finished_at >= :since + h.place * :hour_ms
+    and e.finished_at < case when h.place = :last then :end else :since + (h.place + 1) * :hour_ms end limit :limit) as within)
+from json_each(:ids) i cross join hour h
+
 -- survey_applied
 -- How many calls of each tool were done lately; no count goes further than the limit (U1). The index is walked from tool to tool. The scans are over the set and its tools.
 with recursive used (workflow_id, tool) as (
