@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -202,7 +203,7 @@ def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> No
     ours, theirs = pty.openpty()
     said = bytearray()
     try:
-        with running(folder, "serve", "--no-page", tty=theirs) as host:
+        with running(folder, "serve", "--page-port", "0", tty=theirs) as host:
             os.close(theirs)
             os.set_blocking(ours, False)
 
@@ -218,6 +219,8 @@ def test_on_a_terminal_one_line_says_how_everything_stands(tmp_path: Path) -> No
             assert host.end() == 0
     finally:
         os.close(ours)
+    # Only a terminal gets a link: what is kept would hold it for others. It is whole, on one line.
+    assert re.search(rb"minute: http://127.0.0.1:\d+/sign-in\?code=[0-9a-f]{64}\r\n", said)
     line = "1 workflow · 0 running · 1 need attention · 0 with work pending · Next check in"
     assert line in said.decode()
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from duly.config import Limits
 from duly.faces.web import body as bodies
 from tests.web.stand import FORM, OWN, ask, bearer, cookie, fake, form
 
@@ -142,7 +143,7 @@ async def test_a_form_of_another_type_or_size_is_refused() -> None:
     """G10: a form is judged like any other body."""
     app, door = fake()
     signed = {**cookie(), **OWN}
-    long = form(workflow="x" * 70_000)
+    long = form(workflow="x" * bodies.BODY_BYTES_MAX)
     for headers, content, status in (
         ({**signed, **JSON}, b"{}", 415),
         ({**signed, **FORM}, long, 413),
@@ -151,6 +152,20 @@ async def test_a_form_of_another_type_or_size_is_refused() -> None:
         reply = await ask(app, "/act/pause", "POST", headers=headers, body=content)
         assert reply.status == status
     assert door.asked == []
+    stranger = form(code="0" * bodies.FORM_BYTES_MAX)
+    reply = await ask(app, "/sign-in", "POST", headers={**OWN, **FORM}, body=stranger)
+    assert reply.status == 413
+
+
+async def test_a_form_takes_a_script_as_long_as_a_script_may_be() -> None:
+    """G14, N: without JavaScript too, and a browser writes each line end with six characters."""
+    app, door = fake()
+    text = "# a line\n" * (Limits().source_bytes // 9)
+    fields = {"source.language": "python", "source.text": text.replace("\n", "\r\n")}
+    headers = {**cookie(), **OWN, **FORM}
+    reply = await ask(app, "/act/deploy", "POST", headers=headers, body=form(**fields))
+    assert reply.status == 303
+    assert door.asked[0].args["source"] == {"language": "python", "text": text}
 
 
 async def turn() -> None:

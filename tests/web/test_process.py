@@ -18,6 +18,7 @@ import httpx2
 import pytest
 
 from duly.api.door import Inherited, Within
+from duly.api.folder import ProjectFolder
 from duly.api.page import PageSettings
 from duly.api.registry import Scope
 from duly.api.session import Remote
@@ -75,6 +76,7 @@ def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
         url = url_of(host)
         made = json.loads(call(folder, "token", "new", "ci", "--scope", "read", "--json").stdout)
         printed = call(folder, "open", "--scope", "read").stdout.strip()
+        assert "code=" not in host.said  # no link for those who read a log
         assert re.fullmatch(rf"{url}/sign-in\?code=[0-9a-f]{{64}}", printed)
         headers = {"authorization": f"Bearer {made['token']}"}
         with httpx2.Client(base_url=url, headers=headers) as client:
@@ -169,7 +171,7 @@ async def test_a_page_that_keeps_ending_is_started_again_after_a_growing_pause(
     nothing: Any = None
     control: Any = SimpleNamespace(told={})
     with pytest.raises(asyncio.CancelledError):
-        await watch._watch(control, nothing, PageSettings(), Path(), clock)
+        await watch._watch(control, nothing, PageSettings(), ProjectFolder(Path()), clock)
     assert control.told == {"page_down": True}
     assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
 
@@ -188,7 +190,7 @@ async def test_a_page_that_cannot_be_started_is_tried_again(
     nothing: Any = None
     control: Any = SimpleNamespace(told={})
     with pytest.raises(asyncio.CancelledError):
-        await watch._watch(control, nothing, PageSettings(), Path(), clock)
+        await watch._watch(control, nothing, PageSettings(), ProjectFolder(Path()), clock)
     assert "no more processes" in caplog.text
 
 
@@ -208,7 +210,9 @@ async def test_a_page_that_stands_still_is_ended(
     listening = listen(PageSettings(port=0))
     place = f"sqlite:///{tmp_path / 'duly.db'}"
     async with Host(place) as host, Control(host, tmp_path / "duly.db.socket") as control:
-        told = await watch._show_once(control, listening, PageSettings(), tmp_path, host.clock)
+        told = await watch._show_once(
+            control, listening, PageSettings(), ProjectFolder(tmp_path), host.clock
+        )
     listening.close()
     assert told == "it stood still"
     assert begun[0].returncode == -signal.SIGKILL

@@ -28,7 +28,7 @@ from duly.api.text import visible
 from duly.errors import DulyError, StillSending
 from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
 from duly.faces.cli.serve_log import logging_to_stderr
-from duly.faces.cli.shown import listening, page_options, read_page, showing
+from duly.faces.cli.shown import listening, page_options, read_page, showing, write_link
 
 if TYPE_CHECKING:
     from duly.api.page import PageSettings
@@ -145,7 +145,9 @@ async def _serve_host(
             control = Control(host, project.socket, settings=project.settings, page=url)
             async with control:
                 await _tell_start(host, project)
-                async with showing(control, place, page, project.folder, host.clock):
+                async with showing(control, place, page, project, host.clock):
+                    if url is not None and show_status is not None:
+                        await _tell_link(host, url)
                     with _frozen():
                         await _work(host, stop, show_status, beside)
                 await _tell_left(host)
@@ -279,6 +281,15 @@ def _signals() -> Iterator[Stop]:
 
 
 # -- What is told ---------------------------------------------------------------------------------
+
+
+async def _tell_link(host: Host, page: str) -> None:
+    """Sign in who reads this terminal; no log that is kept gets a link (G6)."""
+    from duly.api.registry import Scope
+    from duly.api.wire import name_actor
+
+    link = await host.new_link(by=name_actor(os.geteuid(), Scope.ADMIN))
+    log.info("Open this within a minute: %s", write_link(page, link.code))
 
 
 async def _tell_start(host: Host, project: Project) -> None:

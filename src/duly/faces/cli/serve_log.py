@@ -62,7 +62,7 @@ def _handler() -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]
             """Writes above the status."""
 
             def emit(self, record: logging.LogRecord) -> None:
-                console.print(Text(self.format(record)))
+                console.print(Text(self.format(record)), soft_wrap=True)  # a link stays whole
 
         def show_status(text: str) -> None:
             live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)

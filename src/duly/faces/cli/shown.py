@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
@@ -73,18 +72,25 @@ async def showing(
     control: Control,
     place: Listening | None,
     settings: PageSettings | None,
-    folder: Path,
+    project: Project,
     env: Env,
 ) -> AsyncIterator[None]:
     """Show the page as long as the block lasts."""
     if place is None or settings is None:
         yield
         return
+    from duly.api.folder import ProjectFolder
     from duly.faces.web.watch import watched
 
     log.info("Page %s (`duly open` signs your browser in)", place.url)
+    folder = ProjectFolder(project.folder, project.workflows)
     async with watched(control, place, settings, folder, env):
         yield
+
+
+def write_link(page: str, code: str) -> str:
+    """Write the address that signs a browser in."""
+    return f"{page}/sign-in?{urlencode({'code': code})}"
 
 
 @click.command("open", cls=Spelled, verb="new_link")
@@ -116,7 +122,7 @@ def open_(face: Face, scope: str, *, is_qr: bool) -> None:
             return page, await session.call("new_link", scope=scope)
 
     page, link = run(asking())
-    url = f"{page}/sign-in?{urlencode({'code': link['code']})}"
+    url = write_link(page, link["code"])
     if face.is_json:
         echo_json({**link, "url": url})
     else:

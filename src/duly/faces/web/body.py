@@ -99,10 +99,10 @@ def read_text(body: bytes) -> str:
         raise Invalid(code="not_utf8", subject="body", facts={"byte": error.start}) from None
 
 
-def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Read a query, or the fields of a form."""
-    if len(text) > QUERY_CHARS_MAX:
-        facts = {"limit": QUERY_CHARS_MAX, "unit": "characters"}
+def read_pairs(text: str, limit_chars: int = QUERY_CHARS_MAX) -> list[tuple[str, str]]:
+    """Read a query, or the fields of a form, whose length was judged when it was read."""
+    if len(text) > limit_chars:
+        facts = {"limit": limit_chars, "unit": "characters"}
         raise Invalid(code="too_long", subject="query", facts=facts)
     try:
         return parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")

@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from duly.api.registry import Scope, Verb
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid, short
-from duly.faces.web.body import read_arguments
+from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import refuse, render
 from duly.faces.web.sign import SEE_OTHER, read_form
@@ -40,17 +40,23 @@ SOURCE: Final = ("language", "text")
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     """Make a form for every act, and those of several things at once."""
+    large = Large()
     for verb in verbs.values():
         if not verb.is_question:
-            yield Entry(f"/act/{verb.name}", _form_of(verb), {"POST": verb.scope})
+            yield Entry(f"/act/{verb.name}", _form_of(verb, large), {"POST": verb.scope})
     yield Entry("/approve", approve, {"POST": Scope.DECIDE})
     yield Entry("/skip", skip, {"POST": Scope.DECIDE})
 
 
-def _form_of(verb: Verb) -> Endpoint:
+def _form_of(verb: Verb, large: Large) -> Endpoint:
     async def endpoint(request: Request) -> Response:
+        # A script, or a payload, may be as long as over the HTTP interface.
+        form = await read_form(request, BODY_BYTES_MAX)
+        async with large.turn(sum(map(len, form.values()))):
+            return await act(request, form)
+
+    async def act(request: Request, form: dict[str, str]) -> Response:
         session = visit_of(request).session
-        form = await read_form(request)
         back = form.pop(BACK, "")
         args: dict[str, Json] = {}
         try:

@@ -29,6 +29,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from duly.api.clock import machine_ms
 from duly.api.door import Door
+from duly.api.folder import ProjectFolder
 from duly.api.page import list_names
 from duly.api.registry import Scope as Right
 from duly.api.session import Session
@@ -95,6 +96,7 @@ class Visit:
     may: Callable[[str], bool]
     identify: Callable[[], Awaitable[Caller]] | None = None
     zone: str = "UTC"
+    folder: ProjectFolder | None = None
 
     async def confirm(self) -> None:
         """Refuse a caller whose token was revoked since the request began (G6)."""
@@ -135,12 +137,14 @@ class Entry:
 class Place:
     """Where an application is reached: further names, and whether a proxy before it has TLS.
 
-    `zone` is the one that times are shown in: that of the project.
+    `zone` is the one that times are shown in: that of the project. `folder` is the folder
+    of the project, if there is one.
     """
 
     hosts: tuple[str, ...] = ()
     is_proxied: bool = False
     zone: str = "UTC"
+    folder: ProjectFolder | None = None
 
 
 def visit_of(request: Request) -> Visit:
@@ -230,7 +234,14 @@ class Guard:
         may = partial(self._may, caller)
         again = None if caller is None else partial(self._identify, request, cookie)
         request.scope[VISIT] = Visit(
-            session, caller, cookie, scheme == "https", may, again, self._place.zone
+            session,
+            caller,
+            cookie,
+            scheme == "https",
+            may,
+            again,
+            self._place.zone,
+            self._place.folder,
         )
         return entry
 

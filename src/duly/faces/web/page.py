@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.faces.web import connect, detail, flow, form
+from duly.faces.web import connect, detail, flow, form, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
@@ -46,6 +46,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from detail.list_entries(live)
     yield from connect.list_entries(live)
     yield from form.list_entries(verbs)
+    yield from script.list_entries()
 
 
 def _static(name: str, media_type: str) -> Endpoint:
@@ -73,6 +74,7 @@ async def home(request: Request) -> Sheet:
         "together": count_together(waiting, forms),
         "workflows": workflows,
         "paused": [each["name"] for each in workflows if each["paused"]],
+        "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
     }
     return Sheet("home.html", facts)
 

@@ -17,12 +17,14 @@ import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from duly.api.clock import Loop
 from duly.api.door import Door, Inherited
+from duly.api.folder import ProjectFolder
 from duly.api.registry import Scope
 from duly.api.session import Remote
 from duly.errors import DulyError
@@ -49,6 +51,8 @@ class Given:
     certificate: str | None = None
     certificate_key: str | None = None
     zone: str = "UTC"  # of the project
+    project: str = ""  # its folder
+    scripts: str | None = None  # the folder of its scripts
 
 
 def main() -> None:
@@ -65,7 +69,9 @@ def main() -> None:
 async def _show(given: Given) -> None:
     remote = await Remote.over(socket.socket(fileno=given.channel))
     door = Inherited(remote)
-    place = Place(given.hosts, given.is_proxied, given.zone)
+    scripts = None if given.scripts is None else Path(given.scripts)
+    folder = ProjectFolder(Path(given.project), scripts)
+    place = Place(given.hosts, given.is_proxied, given.zone, folder)
     tls: dict[str, Any] = {}
     if given.certificate is not None:
         tls = {"ssl_certfile": given.certificate, "ssl_keyfile": given.certificate_key}

@@ -71,10 +71,10 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, limit_bytes: int = FORM_BYTES_MAX) -> dict[str, str]:
     """Read the fields of a form; none may stand there twice, or in the query."""
     refuse_query(request)
-    pairs = read_pairs(read_text(await read_body(request, FORM, FORM_BYTES_MAX)))
+    pairs = read_pairs(read_text(await read_body(request, FORM, limit_bytes)), limit_bytes)
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise Invalid(code="given_twice", path="form")

@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from duly.api.clock import Env
+from duly.api.folder import ProjectFolder
 from duly.api.page import PageSettings, check_page, read_place
 from duly.errors import ConfigError
 from duly.faces.channel import speak
@@ -125,7 +126,7 @@ class Pulse:
 
 @asynccontextmanager
 async def watched(
-    control: Control, listening: Listening, settings: PageSettings, folder: Path, env: Env
+    control: Control, listening: Listening, settings: PageSettings, folder: ProjectFolder, env: Env
 ) -> AsyncIterator[None]:
     """Show a page for as long as the block lasts."""
     watching = asyncio.ensure_future(_watch(control, listening, settings, folder, env))
@@ -138,7 +139,7 @@ async def watched(
 
 
 async def _watch(
-    control: Control, listening: Listening, settings: PageSettings, folder: Path, env: Env
+    control: Control, listening: Listening, settings: PageSettings, folder: ProjectFolder, env: Env
 ) -> None:
     pause_s = PAUSE_S_FIRST
     while True:
@@ -156,7 +157,7 @@ async def _watch(
 
 
 async def _show_once(
-    control: Control, listening: Listening, settings: PageSettings, folder: Path, env: Env
+    control: Control, listening: Listening, settings: PageSettings, folder: ProjectFolder, env: Env
 ) -> str:
     """Start the page and wait until it ends or stands still; return how it ended."""
     ours, theirs = socket.socketpair()
@@ -169,9 +170,11 @@ async def _show_once(
             hooks=None if listening.hooks is None else listening.hooks.fileno(),
             hosts=settings.hosts,
             is_proxied=settings.behind_proxy == "yes",
-            certificate=_path(folder, settings.certificate),
-            certificate_key=_path(folder, settings.certificate_key),
+            certificate=_path(folder.project, settings.certificate),
+            certificate_key=_path(folder.project, settings.certificate_key),
             zone=control.host.policy.timezone,
+            project=str(folder.project),
+            scripts=None if folder.scripts is None else str(folder.scripts),
         )
         try:
             process = await asyncio.create_subprocess_exec(
