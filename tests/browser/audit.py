@@ -42,7 +42,14 @@ PAGES: Final = (
     "/w/letters/setup",
     *("/i/letters/{seq}", "/m/{mutation}", "/runs/{failed}", "/why/letters", "/find?text=Letter"),
     *("/bus", "/tools", "/connect/archive", "/actions", "/settings", "/doctor?verify=1"),
-    *("/sign-in?code=0", "/ask?code=0", "/ask?code=shown", "/nothing"),
+    *(
+        "/scripts",
+        "/scripts/letters.py",
+        "/sign-in?code=0",
+        "/ask?code=0",
+        "/ask?code=shown",
+        "/nothing",
+    ),
 )
 
 # What a mail asks about stands only behind the code in the mail; so the page is given the facts.

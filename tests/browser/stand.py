@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 from click.testing import Result
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
@@ -24,6 +25,7 @@ from tests.faces.real import Running
 from tests.faces.real import call as call_here
 
 WAIT_MS: Final = 20_000
+EIGHT_DAYS_MS: Final = 8 * 86_400_000
 WIDE: Final[ViewportSize] = {"width": 1280, "height": 800}
 NARROW: Final[ViewportSize] = {"width": 360, "height": 740}
 
@@ -127,6 +129,20 @@ def call(folder: Path, *words: str) -> Result:
     """Call the command line beside the loop that playwright runs in this thread."""
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(call_here, folder, *words).result()
+
+
+def age(store: Path, message_ids: str) -> None:
+    """Let events be eight days old, in the store of a host that was killed.
+
+    Its log stays where it is: a store that lost it would be taken for a restored copy (H1).
+    """
+    connection = apsw.Connection(str(store))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.execute(
+        "update event set created_at = created_at - ? where message_id like ?",
+        (EIGHT_DAYS_MS, message_ids),
+    )
+    connection.close()
 
 
 @dataclass

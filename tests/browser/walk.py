@@ -12,7 +12,7 @@ from typing import Final
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.stand import Person, call
+from tests.browser.stand import Person, age, call
 from tests.faces.real import wait_for
 
 LETTER: Final = {"to": "ada@example.org", "subject": "Hello", "text": "Dear Ada,\nhow are you?"}
@@ -201,7 +201,7 @@ def unknown_is_settled(person: Person, page: Page) -> None:
     person.goes(page, "/w/letters/outputs")
     page.locator("tr[data-item]").first.get_by_role("link", name="post.send").click()
     expect(page.locator(".timeline")).to_contain_text("Settled by")
-    expect(page.locator(".timeline")).to_contain_text("Approve by device:Ada's browser")
+    expect(page.locator(".timeline")).to_contain_text("Approved by device:Ada's browser")
 
 
 def failure_is_repaired(person: Person, page: Page) -> None:
@@ -403,6 +403,11 @@ def hidden_pages_are_not_followed(person: Person, page: Page) -> None:
 def host_comes_back(person: Person, page: Page) -> None:
     """A host is killed and started again: the page says both, finds back, and goes on."""
     assert person.host is not None
+    person.goes(page, "/w/cards")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    for number in (1, 2, 3):  # for the walk behind this one
+        person.publish("cards", f"Old {number}", f"old {number}", letter())
     person.goes(page, "/w/letters/setup")
     follows(page)
     page.get_by_label("Title").fill("Typed before")
@@ -410,11 +415,33 @@ def host_comes_back(person: Person, page: Page) -> None:
     person.host.process.wait()
     expect(page.locator("#told")).to_contain_text("The connection to the host is lost.")
     person.host.close()
+    age(person.folder / "duly.db", "old %")
     person.start()
     expect(page.locator("#told")).to_contain_text("The host was started again.")
     assert page.get_by_label("Title").input_value() == "Typed before"
     # A browser says on its console that it could not connect.
     person.problems[:] = [each for each in person.problems if "ERR_" not in each]
+
+
+def stale_is_skipped(person: Person, page: Page) -> None:
+    """U4: what waited longer than a week is marked, and skipped: one on its page, two together."""
+    person.goes(page, "/")
+    page.get_by_role("link", name="3 stale").click()
+    expect(page.locator("tr[data-item] .stale")).to_have_count(3)
+    page.get_by_role("link", name="Old 1").click()
+    page.get_by_role("button", name="Skip").click()
+    expect(page.locator("h1")).to_contain_text("skipped")
+    person.goes(page, "/w/cards?status=pending")
+    for number in (2, 3):
+        page.get_by_role("checkbox", name=f"Old {number}").check()
+    page.get_by_role("button", name="Skip the ticked").click()
+    expect(page.locator("td", has_text="done")).to_have_count(2)
+    page.get_by_role("link", name="Back").click()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    person.goes(page, "/")
+    expect(page.locator("tr[data-item]", has_text="cards")).to_be_visible()
+    expect(page.locator(".stale")).to_have_count(0)
 
 
 WALKS: Final[tuple[Callable[[Person, Page], None], ...]] = (
@@ -434,4 +461,5 @@ WALKS: Final[tuple[Callable[[Person, Page], None], ...]] = (
     keys_work,
     hidden_pages_are_not_followed,
     host_comes_back,
+    stale_is_skipped,
 )

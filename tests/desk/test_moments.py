@@ -26,7 +26,7 @@ async def test_a_history_has_what_happened_in_order_and_who_did_it(duly_world: S
     assert Milestone.CALL_SENT in codes
     assert [each.at for each in told.moments] == sorted(each.at for each in told.moments)
     said = [say(each.reason, play.host.now) for each in told.moments]
-    assert "Approve by anna" in said
+    assert "Approved by anna" in said
     assert f"The script asked for {TOOL}" in said
     assert await play.host.history(shown.run) == told
     assert TOOL in [each.tool for each in told.calls]

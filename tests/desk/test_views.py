@@ -40,7 +40,7 @@ FIELDS = {
     ),
     Mutation: (
         "id run held_by workflow tool args title key status result attempt hash sent_at late "
-        "known approved_by allowance amended_by proposed"
+        "known approved_by allowance amended_by proposed form"
     ),
 }
 
@@ -294,6 +294,7 @@ async def test_a_mutation_is_shown_as_claimed_and_as_observed(tmp_path: Path) ->
             attempt=1,
             hash="shown",
             sent_at=shown.sent_at,
+            form=(("a", "1"),),
         )
         assert shown.sent_at is not None
         assert shown.sent_at.tzinfo is UTC

@@ -7,8 +7,14 @@ from html import unescape
 from pathlib import Path
 from typing import Final
 
+import duly.web
+from duly.api.registry import Scope
 from duly.rules.source import Language, Source
+from duly.testing import Stage
 from duly.words.page import say_zone
+from tests.desk.test_approval import proposed
+from tests.desk.test_why import MACHINERY
+from tests.engine.stand import NAME, TOOL
 from tests.web.stand import ask, serving
 from tests.web.test_page import Page, post, signed
 
@@ -110,3 +116,21 @@ async def test_stale_inputs_are_marked_and_skipped_one_and_many(tmp_path: Path) 
         assert (await post(web.app, headers, "/skip", old)).text.count(">done</strong>") == 3
         assert (await stale())[1] == 0
         assert {each.status for each in await web.host.inputs("invoices")} == {"pending", "skipped"}
+
+
+async def test_what_came_and_what_came_of_it_needs_no_word_of_the_machinery(
+    duly_world: Stage,
+) -> None:
+    """U5: runs, phases, handlers and topics stand on other tabs, or behind *details*."""
+    play, _ = await proposed(duly_world)
+    made = await play.host.new_token("reader", scope=Scope.ADMIN)
+    headers = {"accept": "text/html", "authorization": f"Bearer {made.token}"}
+    app = duly.web.app(play.host)
+    for path in ("/", f"/w/{NAME}", f"/w/{NAME}/outputs"):
+        whole = (await ask(app, path, headers=headers)).text
+        assert TOOL in whole
+        seen = Page(re.sub(r"(?s)<(details|nav|dialog)\b.*?</\1>", "", whole)).text
+        (event,) = await play.host.events(NAME)
+        for label in (event.title, "Run now", "Title or message id"):
+            seen = seen.replace(label, "")
+        assert MACHINERY.findall(seen) == [], path

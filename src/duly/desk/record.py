@@ -157,6 +157,7 @@ class Mutation:
     `title` is what the script claims, tool and arguments are what the host observed (L11). `late`
     is what sends returned when they decided nothing any more (L1). `known` says how its outcome
     became known. `proposed` are the script's own arguments, where a person amended them (A3).
+    `form` is the call as its tool shows it to a person.
     """
 
     id: str
@@ -178,6 +179,7 @@ class Mutation:
     allowance: str | None = None
     amended_by: str | None = None
     proposed: Json = None
+    form: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from duly.desk.review import Reviews
 from duly.desk.sight import Sight, read_args, show_error, show_log
 from duly.errors import NotFound, see
 from duly.rules import schedule, standing
+from duly.rules.catalog import make_form
 from duly.rules.event import EventStatus
 from duly.rules.identity import IdKind, MutationId, RunId
 from duly.rules.planned import Planned
@@ -304,13 +305,14 @@ def _run(row: RunRow, workflow: str) -> Run:
 
 
 def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
+    args = sight.value(read_args(row.args))
     return Mutation(
         id=row.id,
         run=row.run_id,
         held_by=row.held_by,
         workflow=workflow,
         tool=row.tool,
-        args=sight.value(read_args(row.args)),
+        args=args,
         title=sight.claimed(row),
         key=row.key,
         status=MutationStatus(row.status),
@@ -324,4 +326,5 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         allowance=row.allowance_id,
         amended_by=row.amended_by,
         proposed=None if row.args_proposed is None else sight.value(decode(row.args_proposed)),
+        form=make_form(sight.find_tool(row.tool), args if isinstance(args, dict) else {}),
     )

@@ -17,6 +17,18 @@ RUN_IS: Final[Mapping[str, str]] = {
     "crashed": "was interrupted",
     "abandoned": "was abandoned",
 }
+# What a person did, by the verb; another verb is said as it stands.
+ACTED: Final[Mapping[str, str]] = {
+    "abandon": "abandoned",
+    "amend": "amended",
+    "approve": "approved",
+    "reconnect": "connected again",
+    "reject": "rejected",
+    "resume": "resumed",
+    "retry": "tried again",
+    "settle": "settled",
+    "skip": "skipped",
+}
 SHORT: Final[Mapping[str, str]] = {
     "run_began": "A run of {handler} began, with version {version}",
     "run_taken_up": "The work was taken up again, with version {version}",
@@ -27,3 +39,8 @@ SHORT: Final[Mapping[str, str]] = {
     "person_acted": "{acted} by {by}",
     "run_changed": "The run {run_is}[: {error}]",
 }
+
+
+def say_act(verb: str) -> str:
+    """Say what a person did."""
+    return ACTED.get(verb, verb.replace("_", " "))

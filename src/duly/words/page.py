@@ -23,7 +23,7 @@ EMPTY: Final = "–"
 NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
 NO_INPUT_YET: Final = "Nothing came in yet. Publish something below Setup, or let it run now."
 NO_WORKFLOW_YET: Final = "There is no workflow yet."
-SCRIPTS_HERE: Final = "These scripts lie in the folder of the project. Open one to see what it would do:"
+SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
 SCRIPT_CHANGED: Final = "Nothing was deployed: the file changed meanwhile. This is how it is now."
 NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
@@ -36,6 +36,9 @@ BECAUSE_OF: Final = "Because of"
 UNREADABLE: Final = "This could not be read. Nothing is known about it; reload the page."
 SHOWN_ONCE: Final = "This is shown once. Keep it before you leave this page."
 CLAIMED: Final = "What the script calls it. Only the observed call is sent."
+CLAIMED_ONLY: Final = "What the script calls it."
+THIS_CHANGE: Final = "All about this change"
+THIS_RUN: Final = "What the script did"
 SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
 SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
 TRY_TODAY: Final = "Try it with the data of today; nothing is sent"
@@ -102,6 +105,24 @@ def name_event(each: Mapping[str, Any]) -> str:
 def event_word(each: Mapping[str, Any], status: str) -> str:
     """Return the status of an event, or the word for an output."""
     return KEPT if each["is_output"] and each["status"] == "pending" else status
+
+
+# Who moves something on, as people say it; what is not here is said as it stands.
+MOVERS: Final = {
+    "host": "Duly itself",
+    "backoff": "Duly itself, when its pause is over",
+    "repair": "a repair",
+    "reconciler": "Duly itself: it asks the service what happened",
+    "person": "you",
+    "resume": "the person who resumes it",
+    "subscriber": "a program that takes it",
+    "nothing": "nothing: it is over",
+}
+
+
+def name_mover(mover: str) -> str:
+    """Name who or what moves something on."""
+    return MOVERS.get(mover, mover)
 
 
 def say_more(count: int, *, is_cut: bool) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duly.rules.shown import visible
-from duly.words.history import RUN_IS
+from duly.words.history import RUN_IS, say_act
 from duly.words.late import say_all_late
 from duly.words.noun import say_counts, say_list
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
@@ -183,7 +183,7 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "by": _person("by"),
     "known": _table(KNOWN, "known"),
     "run_is": _table(RUN_IS, "status"),
-    "acted": lambda facts, _: capital(visible(str(facts.get("act", "")).replace("_", " "))),
+    "acted": lambda facts, _: capital(visible(say_act(str(facts.get("act", ""))))),
     "known_by": lambda facts, _: person(facts.get("known_by") or "a person"),
     "known_said": _titled("known_said"),
     "note": _titled("note"),

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import Scope
+from duly.api.session import Session
 from duly.api.value import Json
 from duly.api.word import MutationStatus
 from duly.errors import DulyError, NotFound, see, short
@@ -19,6 +20,7 @@ from duly.faces.web.look import Sheet
 from duly.faces.web.stream import Show, still
 
 NUMBER_DIGITS_MAX: Final = 18
+FORMS_MAX: Final = 10  # of the changes of one input that are shown in the form of their tool
 PREVIEW: Final = "/api/v1/preview"
 ADOPT: Final = "adopt"
 TRIED: Final = "tried"  # asks for examples with the data of today
@@ -55,8 +57,16 @@ async def event(request: Request) -> Sheet:
         "certificate", id=each["message_id"], workflow=name, topic=each["topic"]
     )
     is_input = bool(came) and came[0]["seq"] == seq
-    told = {"workflow": name, "each": each, "certificate": certificate}
+    made = [one["id"] for one in came[0]["outputs"] if one["observed"]] if is_input else []
+    forms = {one: await _form(session, one) for one in made[:FORMS_MAX]}
+    told = {"workflow": name, "each": each, "certificate": certificate, "forms": forms}
     return Sheet("input.html", {**told, "came": came[0] if is_input else None})
+
+
+async def _form(session: Session, change: str) -> Any:
+    """Ask how the tool of a change shows it (A3)."""
+    told: Any = await session.call("mutation", id=change)
+    return told["form"]
 
 
 async def run(request: Request) -> Sheet:
@@ -67,10 +77,12 @@ async def run(request: Request) -> Sheet:
     source: Any = ""
     if error is not None and error["line"] is not None:
         source = await session.call("source", workflow=each["workflow"], version=each["version"])
+    history: Any = await session.call("history", id=each["id"])
     facts = {
         "each": each,
         "why": await session.call("why", id=each["id"]),
-        "history": await session.call("history", id=each["id"]),
+        "history": history,
+        "form": await _form(session, history["mutation"]) if history["mutation"] else (),
         "logs": await session.call("logs", run=each["id"]),
         "source": source,
     }
