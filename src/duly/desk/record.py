@@ -154,10 +154,9 @@ class Ending:
 class Mutation:
     """A row of the ledger: `run` made it, `held_by` answers for it now (L1).
 
-    `title` is what the script claims, tool and arguments are what the host observed (L11). `late`
-    is what sends returned when they decided nothing any more (L1). `known` says how its outcome
-    became known. `proposed` are the script's own arguments, where a person amended them (A3).
-    `form` is the call as its tool shows it to a person.
+    `title` is claimed by the script; tool, arguments and their `form` are observed (L11). `late` is
+    what sends returned when it decided nothing (L1), `known` how the outcome became known, and
+    `proposed` the script's own arguments, where a person amended them (A3).
     """
 
     id: str

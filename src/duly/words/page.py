@@ -107,6 +107,32 @@ def event_word(each: Mapping[str, Any], status: str) -> str:
     return KEPT if each["is_output"] and each["status"] == "pending" else status
 
 
+# What a person calls the status of a run, and what failed; the other words are said as they are.
+STATUS_WORDS: Final = {
+    "failed:logic": "failed in the script",
+    "failed:internal": "failed inside",
+    "paused:approval": "waits for you",
+    "paused:transient": "waits, then goes on",
+    "paused:reconciliation": "outcome not known yet",
+}
+FAILURES: Final = {"logic": "In the script", "internal": "Inside Duly or a connector"}
+
+
+def name_status(status: str) -> str:
+    """Name a status as people do."""
+    return STATUS_WORDS.get(status) or plain(status)
+
+
+def name_failure(failure: str) -> str:
+    """Name what failed."""
+    return FAILURES.get(failure) or plain(failure)
+
+
+def plain(word: str) -> str:
+    """Write a word of a verb or a status as people do: `in_flight` is “in flight”."""
+    return word.replace("_", " ").replace(".", " ").replace(":", ", ")
+
+
 # Who moves something on, as people say it; what is not here is said as it stands.
 MOVERS: Final = {
     "host": "Duly itself",

@@ -69,16 +69,11 @@ def _environment() -> Environment:
     made.filters["json_value"] = json.dumps
     made.filters["moment"] = lambda at: words.say_moment(at, ZONE.get())
     made.filters["exactly"] = lambda at: words.say_exactly(at, ZONE.get())
-    made.filters["plain"] = _plain
+    made.filters["plain"] = words.plain
     made.globals["nothing"] = lambda verb: tell_nothing(verb, "").sentence
     made.globals["words"] = words
     made.globals["draw"] = drawing
     return made
-
-
-def _plain(word: str) -> str:
-    """Write a word of a verb or a status as people do: `failed:logic` is “failed, logic”."""
-    return word.replace("_", " ").replace(".", " ").replace(":", ", ")
 
 
 def _editable(text: str) -> str:
