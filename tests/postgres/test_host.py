@@ -314,6 +314,17 @@ async def test_an_act_through_one_host_wakes_the_one_that_holds_the_workflow(url
     assert outside.by_host == ["one"] * 6
 
 
+async def test_a_host_that_is_alone_runs_what_was_just_deployed(url: str) -> None:
+    """H7: its share does not wait for the next renewal; a drain would end without these."""
+    outside = Outside()
+    async with opened(url, outside, fleet=FleetSettings(lease_s=60)) as host:
+        for name in ("one", "two", "three", "four"):
+            await deploy(host, name)
+            await host.publish(name, "note", title=name, message_id=name)
+            await host.drain()
+    assert outside.posts == ["one", "two", "three", "four"]
+
+
 async def test_workflows_are_shared_when_a_second_host_comes(url: str) -> None:
     """H7: the first gives back what is more than its share, and the second takes it."""
     outside = Outside(label="one")

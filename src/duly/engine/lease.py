@@ -158,7 +158,7 @@ class Lease:
         self._compare_clocks(clock_off_ms(renewed.clock_ms, asked_ms, self._env.now_ms()))
         hosts = 1 + sum(each.serves for each in renewed.others)
         # What only this machine can run is no other host's share (H7).
-        self.share = fair_share(renewed.workflows, hosts) + renewed.bound
+        self.share = fair_share(renewed.workflows, hosts, renewed.bound)
         await self._watch(renewed.others)
 
     def _compare_clocks(self, off_ms: int) -> None:

@@ -74,10 +74,13 @@ def may_evict(unrenewed_ms: int, *, is_over: bool, times: LeaseTimes = DEFAULT_T
     return is_over and unrenewed_ms >= times.lease_ms
 
 
-def fair_share(workflows: int, hosts: int) -> int:
-    """Return how many workflows one of so many hosts holds at most.
+def fair_share(workflows: int, hosts: int, bound: int = 0) -> int | None:
+    """Return how many workflows one of so many hosts holds at most; None if there is no limit.
 
-    >>> fair_share(10, 1), fair_share(10, 3), fair_share(0, 2)
-    (11, 5, 1)
+    A host that is alone has no limit: a workflow that was just deployed has no other host to go to.
+    `bound` are workflows that only this host's machine can run.
+
+    >>> fair_share(10, 1), fair_share(10, 3), fair_share(0, 2), fair_share(10, 3, bound=2)
+    (None, 5, 1, 7)
     """
-    return -(-workflows // max(1, hosts)) + 1
+    return None if hosts <= 1 else -(-workflows // hosts) + 1 + bound
