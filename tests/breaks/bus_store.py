@@ -28,7 +28,7 @@ _addressees = lane.addressees
 
 
 def _lane_of_newer(row: Row, now: int) -> Lane:
-    name, topic, position, _, _, _, unopened, *_ = row
+    name, topic, position, _, _, _, _, unopened, *_ = row
     found = _read_lane(row, now)
     newer = lane._unopened(name, topic, position, unopened, now)
     return found if newer is None else replace(found, head=newer)
@@ -71,6 +71,14 @@ def _in_lane(rule: str, attribute: str, replacement: Any, says: str) -> Break:
 
 
 BREAKS = (
+    Break(
+        "H8",
+        "duly.store.subscription",
+        "recover_gone",
+        lambda tx, now: None,
+        DELIVERY,
+        "what a gone host was telling is not given back",
+    ),
     _following(
         "B4",
         lambda able, ended, durable_id: _follow(able, ended, 2**62),
@@ -143,7 +151,9 @@ BREAKS = (
     _broken(
         "B5",
         "_dead",
-        lambda tx, event_id, name, move: delivery._known_delivery(tx, event_id, name),
+        lambda tx, event_id, name, move: bus.delivery_of(
+            tx.all("get_delivery", event_id=event_id, subscriber_id=name)[0]
+        ),
         "any delivery can be retried or discarded",
     ),
     _in_lane("B6", "_lane", _lane_of_newer, "a new event overtakes one that is open"),

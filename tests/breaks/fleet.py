@@ -7,6 +7,7 @@ from typing import Any
 from duly.store.postgres_line import guarded
 from tests.breaks import Break
 
+BUS = "tests/postgres/test_host_bus.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
 STANDBY = "tests/postgres/test_standby.py"
@@ -21,7 +22,27 @@ def _guard_nothing(text: str, place: int | None = None) -> str:
     return guarded(text, place).replace("select 1 /", "select 1 +")
 
 
+def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[str]:
+    return {each.subscriber_id for each in lanes if each.subscriber_id in connected}
+
+
 BREAKS = (
+    Break(
+        "H7",
+        "duly.engine.lease",
+        "fair_share",
+        lambda workflows, hosts, bound=0: -(-workflows // hosts) + 1 + bound,
+        (f"{HOST}::test_a_host_that_is_alone_runs_what_was_just_deployed",),
+        "a host that is alone leaves what was deployed since its last renewal",
+    ),
+    Break(
+        "H8",
+        "duly.store.lane",
+        "callable_by",
+        _call_what_others_hold,
+        (f"{BUS}::test_a_subscription_that_is_made_again_has_one_holder",),
+        "a host calls subscribers that it held before, whichever host has them now",
+    ),
     Break(
         "R8",
         "duly.store.postgres_session",

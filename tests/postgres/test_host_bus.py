@@ -91,7 +91,10 @@ async def test_another_host_calls_when_the_first_has_closed(url: str) -> None:
 
 
 async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
-    """H8, B5: a live host's handler goes on; a dead one's delivery is given back."""
+    """H8, B5: a live host's handler goes on; a dead one's delivery is given back.
+
+    Of a subscriber that had ended its own subscription in the handler it is closed (B4, B13).
+    """
     kitchen = Kitchen()
     kitchen.hold = asyncio.Event()
     async with opened(url) as one:
@@ -100,19 +103,21 @@ async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
             await one.bus.emit("tea", {}, source="me")
             await until(lambda: kitchen.at_once == 1, "the call")
             with psycopg.connect(url, autocommit=True) as server:
-                # Another subscriber was being told by a host that is gone.
+                # Two other subscribers were being told by a host that is gone; one had ended itself.
                 server.execute(
                     "insert into subscription values"
                     " ('garden', 'tea', 99, 3, '[1,5]', 0, 0, null, 'host_gone')"
                 )
                 server.execute(
                     "insert into journal (id, topic, source, payload, depth, created_at, status,"
-                    " opened) values (900, 'tea', 'me', '{}', 0, 0, 'processing', 1)"
+                    " opened) values (900, 'tea', 'me', '{}', 0, 0, 'processing', 1),"
+                    " (901, 'tea', 'me', '{}', 0, 0, 'processing', 1)"
                 )
                 server.execute(
                     "insert into delivery (event_id, subscriber_id, topic, position, status,"
-                    " attempts, due_at, updated_at) values (900, 'garden', 'tea', 99, 'running',"
-                    " 1, 0, 0)"
+                    " attempts, due_at, updated_at, holder) values"
+                    " (900, 'garden', 'tea', 99, 'running', 1, 0, 0, 'host_gone'),"
+                    " (901, 'ended', 'tea', 98, 'running', 1, 0, 0, 'host_gone')"
                 )
             async with opened(url) as other:
                 told: list[int] = []
@@ -129,12 +134,36 @@ async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
                         return [each.status for each in found] == ["waiting"]
 
                     await until(is_given_back, "the lost delivery")
+                    (ended,) = await other.bus.deliveries(event_id=901)
+                    assert ended.status == "discarded"
+                    (event,) = [each for each in await other.bus.journal("tea") if each.id == 901]
+                    assert event.processed_at is not None
                     (running,) = await other.bus.deliveries("running")
                     assert running.subscriber_id == "kitchen"
                     kitchen.hold.set()
                     await until(lambda: 900 in told, "the delivery that was lost")
     assert {label for label, _ in kitchen.seen} == {"one"}
     assert kitchen.at_once_max == 1
+
+
+async def test_a_subscription_that_is_made_again_has_one_holder(url: str) -> None:
+    """H8, B13: a host does not trust its memory of what it held; the store compares."""
+    kitchen = Kitchen()
+    async with opened(url) as one:
+        for count in (1, 2):
+            kitchen.connect(one, "one")
+            await one.bus.emit("tea", {}, source="me")
+            await one.drain()
+            assert len(kitchen.seen) == count
+            if count == 1:
+                await one.bus.unsubscribe("kitchen")
+        async with opened(url) as other:
+            kitchen.connect(other, "two")
+            await other.bus.emit("tea", {}, source="me")
+            await other.drain()
+            assert len(kitchen.seen) == 2
+            await one.drain()
+    assert [label for label, _ in kitchen.seen] == ["one", "one", "one"]
 
 
 async def test_a_deferred_event_fires_once_on_two_hosts(url: str) -> None:

@@ -102,9 +102,12 @@ async def _of_a_host_that_is_gone(world: World) -> None:
     """Let a host of a fleet be in the middle of a delivery when it is evicted."""
     await world.store.join("host_2", now=NOW, lease_ms=A_MINUTE)
     await world.store.join("host_3", now=NOW, lease_ms=A_MINUTE)
-    await begun(world)
+    await world.store.join("gone", now=NOW, lease_ms=A_MINUTE)
+    await emitted(world)
+    await world.store.hold_subscribers("gone", [FIRST], now=NOW)
     await world.store.hold_subscribers("host_3", [SECOND], now=NOW)
-    world.connection.execute("update subscription set holder = 'gone' where holder is null")
+    await world.store.begin_delivery(1, BOTH, now=NOW, host="gone")
+    await world.store.leave("gone")
 
 
 async def _it_is_taken_over(world: World, answer: Any) -> None:
@@ -128,9 +131,30 @@ HOLD = Case(
 )
 
 
-def begin(event_id: int, connected: frozenset[str] = BOTH) -> Call:
+async def _of_a_host_that_is_gone_and_its_subscription_too(world: World) -> None:
+    """Let the handler end its own subscription before its host goes."""
+    await _of_a_host_that_is_gone(world)
+    await world.store.unsubscribe(FIRST, now=NOW)
+
+
+async def _it_is_closed(world: World, answer: Any) -> None:
+    assert answer == ()
+    assert await delivered(world) == [(1, FIRST, "discarded", 1), (1, SECOND, "waiting", 0)]
+
+
+HOLD_OF_ENDED = Case(
+    verb="hold_subscribers",
+    says="when a handler ended its own subscription on a host that is gone",
+    arrange=_of_a_host_that_is_gone_and_its_subscription_too,
+    call=lambda world: world.store.hold_subscribers("host_2", (), now=NOW),
+    effect=_it_is_closed,
+    again=Again.SAME,
+)
+
+
+def begin(event_id: int, connected: frozenset[str] = BOTH, host: str | None = None) -> Call:
     """Call the verb for an event."""
-    return lambda world: world.store.begin_delivery(event_id, connected, now=NOW)
+    return lambda world: world.store.begin_delivery(event_id, connected, now=NOW, host=host)
 
 
 async def _the_first_is_called(world: World, answer: Any) -> None:
@@ -153,6 +177,9 @@ BEGIN = Case(
         Refusal("an event nobody emitted", NotFound, call=begin(9)),
         Refusal("a later event before an earlier one", Stale, call=begin(2)),
         Refusal("handlers that are gone since", Stale, broken=begin(1), call=begin(1, frozenset())),
+        Refusal(
+            "a host that does not hold it", Stale, broken=begin(1), call=begin(1, host="host_2")
+        ),
     ),
     again=Again.STALE,
 )
@@ -448,7 +475,7 @@ async def test_deliveries_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     await trial.sit(tmp_path)
 
 
-@pytest.mark.parametrize("trial", exam(HOLD))
+@pytest.mark.parametrize("trial", exam(HOLD, HOLD_OF_ENDED))
 async def test_taking_subscribers_over_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """H8: a subscriber has one host, and only what a gone host was telling is given back."""
     await trial.sit(tmp_path)

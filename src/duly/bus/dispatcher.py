@@ -320,6 +320,9 @@ class Dispatcher(WorkLoop[Work]):
                 self._plan(now + round(self._settings.poll_interval_s * 1000), now)
             if any(each.event_id > self._durable_id for each in found.deliveries):
                 self.note_durable(await holding.sync(found.newest_id))
+            if found.is_forsaken:
+                holding.note_forsaken()
+                self.wake()
             if found.is_overdue:
                 await self._store.promote_due(now=now, limit=batch, boot=boot)
                 self.wake()
@@ -394,9 +397,8 @@ class Dispatcher(WorkLoop[Work]):
         """Give back, uncounted, deliveries recorded as running that are not; no host died (B5)."""
         if lost := frozenset(self._lost):
             # Also of a lane whose task is just ending: its result is not lost.
-            now, ended = self._env.now_ms(), self._recorder.pairs()
-            # What it no longer holds is given back by the host that has it now (H8).
-            await self._store.give_back_running(self._holding.of(lost), ended, now=now)
+            ended, host = self._recorder.pairs(), self._holding.host_id
+            await self._store.give_back_running(lost, ended, now=self._env.now_ms(), host=host)
             self._lost -= lost
 
     def _note_failure(self, error: Exception) -> None:
@@ -424,13 +426,16 @@ class Dispatcher(WorkLoop[Work]):
         event_id, name = found.event_id, found.subscriber_id
         # It was chosen among all; to look at all of them again would only cost time.
         here = () if name is None else (name,)
+        now, host = self._env.now_ms(), self._holding.host_id
         try:
             begun = await self._store.begin_delivery(
-                event_id, here, ended=self._waiting_records, now=self._env.now_ms()
+                event_id, here, ended=self._waiting_records, now=now, host=host
             )
         except Stale:
+            self._holding.doubt(name)
             return  # another task or a person was faster: look again
-        self._go_on()
+        if self._is_full:
+            self.wake()  # for what a full look left out, now that one of what it found begins (B6)
         next_one = begun if begun.delivery is not None else None
         while next_one is not None:
             next_one = await self._carry_out(next_one)
@@ -458,12 +463,7 @@ class Dispatcher(WorkLoop[Work]):
         if self._is_stopping or self._is_isolated:
             return None
         here = self._able | self._holding.of(self._ingress.keys())
-        return Reach(here, self._durable_id, self._waiting_records)
-
-    def _go_on(self) -> None:
-        """Look for what a full look left out, now that one of what it found has begun (B6)."""
-        if self._is_full:
-            self.wake()
+        return Reach(here, self._durable_id, self._waiting_records, self._holding.host_id)
 
     async def _tell(self, begun: Begun) -> EndedAttempt:
         delivery, event = begun.delivery, begun.event

@@ -1,7 +1,10 @@
 """Which subscribers this host calls: in a fleet those that it holds, elsewhere all of them (H8).
 
 Law 1  One host calls a subscriber at a time, so order and once hold as on one host (B3, B6).
-Law 2  What a host held is free when it is gone; the host that takes it gives back what was running.
+Law 2  What a host held is free when it is gone. What it was telling subscribers is given back by
+       the next host that looks, also where the subscription has ended since.
+Law 3  The store compares the holder when a delivery begins. What is remembered here only saves
+       questions: a subscription may have ended and have been made again.
 """
 
 from __future__ import annotations
@@ -26,11 +29,17 @@ class Holding:
         self._find_host = find_host
         self._held: set[str] = set()
         self._elsewhere: set[str] = set()
+        self._is_forsaken = False
 
     @property
     def is_shared(self) -> bool:
         """Tell whether other hosts may call the same subscribers."""
         return self._find_host is not None
+
+    @property
+    def host_id(self) -> str | None:
+        """The host of a fleet that this one is now; None where it is alone."""
+        return None if self._find_host is None else self._find_host()
 
     @property
     def held(self) -> frozenset[str] | None:
@@ -51,14 +60,19 @@ class Holding:
         return not self.is_shared or not (names - self._held - self._elsewhere)
 
     async def take(self, names: Set[str]) -> None:
-        """Take those of some subscribers that no other host holds."""
-        if self._find_host is None or not (wanted := names - self._held - self._elsewhere):
+        """Take those of some subscribers that no other host holds.
+
+        What hosts that are gone were telling theirs is given back with that.
+        """
+        wanted = names - self._held - self._elsewhere
+        if self._find_host is None or not (wanted or self._is_forsaken):
             return
         host_id = self._find_host()
         held = await self._store.hold_subscribers(host_id, wanted, now=self._env.now_ms())
         if host_id == self._find_host():  # it may have lapsed meanwhile
             self._held.update(held)
             self._elsewhere |= wanted - self._held
+            self._is_forsaken = False
 
     async def sync(self, newest_id: int) -> int:
         """Return up to which event all are on the disk; a look has found this one (B4).
@@ -71,6 +85,14 @@ class Holding:
         await self._store.sync()
         return newest_id
 
+    def note_forsaken(self) -> None:
+        """Remember that a host is gone which was calling a handler."""
+        self._is_forsaken = True
+
+    def doubt(self, subscriber_id: str | None) -> None:
+        """Ask again for a subscriber: the store did not let a delivery to it begin."""
+        self._held -= {subscriber_id}
+
     def look_again(self) -> None:
         """Ask again for what another host held."""
         self._elsewhere.clear()
@@ -79,3 +101,4 @@ class Holding:
         """Forget everything: the host has lapsed, and comes back as another."""
         self._held.clear()
         self._elsewhere.clear()
+        self._is_forsaken = False

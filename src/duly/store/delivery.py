@@ -59,6 +59,7 @@ from duly.store.lane import (
     Lane,
     OpenDelivery,
     addressees,
+    callable_by,
     choose_in_topic,
     topic_lanes,
 )
@@ -81,11 +82,15 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The subscribers that a host can call now, and the last event that it knows on the disk."""
+    """The subscribers that a host can call now, and the last event that it knows on the disk.
+
+    A host of a fleet says which one it is (H8).
+    """
 
     subscribers: Collection[str]
     durable_id: int
     ended: Ended = ()
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +154,16 @@ def recover_bus(
     return Recovered(events, promoted, is_complete=promoted < limit)
 
 
-def recover_held(tx: Transaction, holder: str, now: int) -> None:
-    """Give back what a host of a fleet that is gone was telling its subscribers (H8)."""
-    running = [delivery_of(row) for row in tx.all("running_of_holder", holder=holder)]
-    for lost in running:
-        if not _recover(tx, lost, now, is_alone=len(running) == 1):
-            settle_event(tx, lost.event_id, now)
+def recover_gone(tx: Transaction, now: int) -> None:
+    """Give back what hosts of a fleet that are gone were telling their subscribers (H8).
+
+    What was being told to a subscriber whose subscription has ended since is closed (B13).
+    """
+    for (holder,) in tx.all("gone_holders"):
+        running = [delivery_of(row) for row in tx.all("running_of_holder", holder=holder)]
+        for lost in running:
+            if not _recover(tx, lost, now, is_alone=len(running) == 1):
+                settle_event(tx, lost.event_id, now)
 
 
 def _recover(tx: Transaction, lost: Delivery, now: int, *, is_alone: bool) -> bool:
@@ -169,15 +178,20 @@ def _recover(tx: Transaction, lost: Delivery, now: int, *, is_alone: bool) -> bo
 
 
 def give_back_running(
-    tx: Transaction, subscribers: Collection[str], ended: Ended = (), *, now: int
+    tx: Transaction,
+    subscribers: Collection[str],
+    ended: Ended = (),
+    *,
+    now: int,
+    host: str | None = None,
 ) -> int:
     """Give back, uncounted, what is recorded as running for subscribers whose handlers do not run.
 
     It was lost when its begin was not answered, or when an orderly stop cut it short; no host died
-    (B5). Of a delivery in `ended` only the record is missing: it is kept. Return how many these
-    were.
+    (B5). Of a delivery in `ended` only the record is missing: it is kept. A host of a fleet gives
+    back what it has begun itself (H8). Return how many these were.
     """
-    running = map(delivery_of, tx.all("running_deliveries"))
+    running = map(delivery_of, tx.all("running_of_holder", holder=host or ""))
     lost = [
         each
         for each in running
@@ -193,14 +207,21 @@ def give_back_running(
 
 
 def begin_delivery(
-    tx: Transaction, event_id: int, connected: Collection[str], *, ended: Ended = (), now: int
+    tx: Transaction,
+    event_id: int,
+    connected: Collection[str],
+    *,
+    ended: Ended = (),
+    now: int,
+    host: str | None = None,
 ) -> Begun:
     """Begin the event's next delivery to one of the connected subscribers, counting the attempt.
 
     The first one opens the event: a record for every subscription of its topic (B13). An event
     that has no subscriber, cannot be read or ends a loop is closed instead (B11, B7, B12). One
     whose subscribers are all elsewhere is opened and stays pending, so that a person can see what
-    it waits for (B13). Stale if no delivery of it may begin now (B3, B6).
+    it waits for (B13). Stale if no delivery of it may begin now (B3, B6), or none by this host of a
+    fleet (H8).
 
     The event may not be on the disk yet: the caller awaits the store's `sync` before it calls the
     handler (B4).
@@ -213,7 +234,7 @@ def begin_delivery(
         return _close(tx, row, JournalStatus.FAILED, now, error=error)
     if not row.opened and not addressed:
         return _close(tx, row, JournalStatus.DONE, now, undelivered=1)
-    here = {each.subscriber_id for each in addressed or lanes}.intersection(connected)
+    here = callable_by(addressed or lanes, connected, host)
     if not row.opened and not here:
         for lane in addressed:
             _open(tx, row, lane, now)
@@ -224,7 +245,7 @@ def begin_delivery(
     if chosen is None:
         facts = {"status": row.status}
         raise Stale(code="changed_meanwhile", subject=f"event {event_id}", facts=facts)
-    return _begin(tx, row, event, chosen, addressed, now)
+    return _begin(tx, row, event, chosen, addressed, now, host)
 
 
 def finish_delivery(
@@ -298,28 +319,31 @@ def _follow(
 ) -> Finished:
     """Begin the next delivery of a lane, and say what else of its topic can begin now."""
     lanes = topic_lanes(tx, ended.topic, now)
-    able = choose_in_topic(tx, ended.topic, lanes, reach.subscribers, now, reach.ended)
+    here = callable_by(lanes, reach.subscribers, reach.host)
+    able = choose_in_topic(tx, ended.topic, lanes, here, now, reach.ended)
     chosen = follow(able, ended, reach.durable_id)
     free = tuple(
         OpenDelivery(each.event_id, each.subscriber_id)
         for each in able
         if each is not chosen and each.event_id <= reach.durable_id
     )
-    begun = None if chosen is None else _begin_next(tx, chosen, lanes, now)
+    begun = None if chosen is None else _begin_next(tx, chosen, lanes, now, reach.host)
     return Finished(ended, status, begun, free)
 
 
-def _begin_next(tx: Transaction, chosen: Delivery, lanes: Sequence[Lane], now: int) -> Begun | None:
+def _begin_next(
+    tx: Transaction, chosen: Delivery, lanes: Sequence[Lane], now: int, host: str | None
+) -> Begun | None:
     """Begin a delivery; an event that must be closed, or is for others, is left to a look."""
     row = read_event(tx, chosen.event_id)
     event, error = read_payload(row)
     if row.opened:
-        return _begin(tx, row, event, chosen, (), now)
+        return _begin(tx, row, event, chosen, (), now, host)
     addressed = addressees(lanes, event)
     is_for_it = any(each.subscriber_id == chosen.subscriber_id for each in addressed)
     if error is not None or not is_for_it:
         return None
-    return _begin(tx, row, event, chosen, addressed, now)
+    return _begin(tx, row, event, chosen, addressed, now, host)
 
 
 def _begin(
@@ -329,14 +353,15 @@ def _begin(
     chosen: Delivery,
     opened_in: Sequence[Lane],
     now: int,
+    host: str | None,
 ) -> Begun:
     """Count the attempt (B5); the first one of an event writes all its records (B13)."""
     begun = begin(chosen)
     for lane in opened_in:
         is_chosen = lane.subscriber_id == chosen.subscriber_id
-        _open(tx, row, lane, now, begun if is_chosen else None)
+        _open(tx, row, lane, now, begun if is_chosen else None, host)
     if not opened_in:
-        move_row(tx, chosen, begun, now)
+        move_row(tx, chosen, begun, now, host)
     move_event(tx, row, JournalStatus.PROCESSING, now, error=row.error)
     return Begun(JournalStatus.PROCESSING, event, begun, row.depth)
 
@@ -356,6 +381,7 @@ def _open(
     lane: Lane,
     now: int,
     begun: Delivery | None = None,
+    host: str | None = None,
 ) -> None:
     tx.write(
         "insert_delivery",
@@ -365,6 +391,7 @@ def _open(
         position=lane.position,
         status=DeliveryStatus.WAITING if begun is None else begun.status,
         attempts=0 if begun is None else begun.attempts,
+        holder=None if begun is None else host,
         now=now,
     )
 
@@ -385,13 +412,6 @@ def _close(
 # -- Deliveries ---------------------------------------------------------------------------------
 
 
-def _known_delivery(tx: Transaction, event_id: int, subscriber_id: str) -> Delivery:
-    found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
-    if found is None:
-        raise _unknown(event_id, subscriber_id)
-    return delivery_of(found)
-
-
 def _unknown(event_id: int, subscriber_id: str) -> NotFound:
     dead = see("bus.deliveries", status="dead")
     facts = {"event": event_id}
@@ -400,7 +420,10 @@ def _unknown(event_id: int, subscriber_id: str) -> NotFound:
 
 def _dead(tx: Transaction, event_id: int, subscriber_id: str, move: DeliveryMove) -> Delivery:
     """Read a delivery that a person wants to move, or refuse: only the dead can be (B5)."""
-    delivery = _known_delivery(tx, event_id, subscriber_id)
+    found = tx.one("get_delivery", event_id=event_id, subscriber_id=subscriber_id)
+    if found is None:
+        raise _unknown(event_id, subscriber_id)
+    delivery = delivery_of(found)
     if (delivery.status, move) not in DELIVERIES:
         facts = {"status": delivery.status, "move": move}
         dead = see("bus.deliveries", status="dead")
@@ -448,8 +471,13 @@ def _source_of_cause(tx: Transaction, event: JournalRow) -> str | None:
         return None
 
 
-def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
-    """Write what became of a delivery, if it is still what was decided on (B4)."""
+def move_row(
+    tx: Transaction, old: Delivery, new: Delivery, now: int, host: str | None = None
+) -> None:
+    """Write what became of a delivery, if it is still what was decided on (B4).
+
+    A host of a fleet that begins it is named in the row, until the attempt has ended (H8).
+    """
     tx.change(
         "move_delivery",
         _name(old),
@@ -462,6 +490,7 @@ def move_row(tx: Transaction, old: Delivery, new: Delivery, now: int) -> None:
         due_at=new.due_at_ms,
         error=new.error,
         suspect=int(new.is_suspect),
+        holder=host,
         now=now,
     )
 

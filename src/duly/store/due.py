@@ -138,6 +138,7 @@ class BusOutlook:
     next_at: int | None
     leaving: str | None = None  # a subscription whose end is not over (B13)
     is_isolated: bool = False  # a delivery waits until no other runs (B5)
+    is_forsaken: bool = False  # a host is gone that was calling a handler (H8)
 
 
 def bus_outlook(
@@ -176,6 +177,7 @@ def bus_outlook(
         next_at=earliest((None if is_overdue else fire_at, retry_at)),
         leaving=leaving,
         is_isolated=found.is_isolated,
+        is_forsaken=found.is_forsaken,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from duly.rules.delivery import (
     Delivery,
@@ -26,6 +26,7 @@ from duly.store.people import page
 # Deliveries whose handlers have ended and whose records could not be written yet, as event and
 # subscriber. The store has them as running; they hold up their own lanes and no other.
 Ended: TypeAlias = Collection[tuple[int, str]]
+COLUMNS: Final = 9  # of a delivery, as `delivery_of` reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,20 @@ class Lane:
     topic: str
     position: int
     channel: str | None
+    holder: str | None  # the host of a fleet that calls it (H8)
     head: Delivery | None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What can be begun now; *isolated* if a delivery waits until no other runs (B5)."""
+    """What can be begun now; *isolated* if a delivery waits until no other runs (B5).
+
+    It is *forsaken* if a host of a fleet is gone that was calling a handler (H8).
+    """
 
     deliveries: tuple[OpenDelivery, ...]
     is_isolated: bool = False
+    is_forsaken: bool = False
 
 
 def find_open(
@@ -75,7 +81,8 @@ def find_open(
     """
     page(limit)
     lanes = [_lane(row, now) for row in tx.all("list_lanes")]
-    running = _still_running(tx.all("running_deliveries"), ended)
+    rows = tx.all("running_in_fleet" if is_shared else "running_deliveries")
+    running = _still_running((row[:COLUMNS] for row in rows), ended)
     here = _at_rest(connected, ended)
     called = choose(lanes, running, here, now)[:limit]
     found = [OpenDelivery(each.event_id, each.subscriber_id) for each in called]
@@ -87,6 +94,7 @@ def find_open(
     return Found(
         tuple(sorted(found, key=lambda each: each.event_id)),
         is_isolated=any(head is not None and head.is_suspect for head in heads),
+        is_forsaken=any(is_gone for row in rows for is_gone in row[COLUMNS:]),
     )
 
 
@@ -100,6 +108,12 @@ def open_deliveries(
 def topic_lanes(tx: Transaction, topic: str, now: int) -> list[Lane]:
     """Read the lanes of a topic in registration order: only they wait for each other (B3, B6)."""
     return [_lane(row, now) for row in tx.all("topic_lanes", topic=topic)]
+
+
+def callable_by(lanes: Iterable[Lane], connected: Collection[str], host: str | None) -> set[str]:
+    """Return the connected subscribers of some lanes; for a host of a fleet those it holds (H8)."""
+    here = (each for each in lanes if each.subscriber_id in connected)
+    return {each.subscriber_id for each in here if host is None or each.holder == host}
 
 
 def choose_in_topic(
@@ -146,14 +160,14 @@ def _still_running(rows: Iterable[Row], ended: Ended) -> list[Delivery]:
 
 
 def _lane(row: Row, now: int) -> Lane:
-    name, topic, position, channel, attempts_max, delays_s, unopened, *opened = row
+    name, topic, position, channel, holder, attempts_max, delays_s, unopened, *opened = row
     if opened[0] is not None and (unopened is None or opened[0] < unopened):
         head: Delivery | None = delivery_of(tuple(opened))
         if head is not None and head.due_at_ms > now:
             head = believe_due(head, read_retry(attempts_max, delays_s), now)
     else:
         head = _unopened(name, topic, position, unopened, now)
-    return Lane(name, topic, position, channel, head)
+    return Lane(name, topic, position, channel, holder, head)
 
 
 def _unopened(

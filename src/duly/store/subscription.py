@@ -28,7 +28,7 @@ from duly.rules.value import DEFAULT_LIMITS, encode
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.bus import delivery_of, read_subscription
-from duly.store.delivery import move_row, recover_held
+from duly.store.delivery import move_row, recover_gone
 from duly.store.journal import settle_event
 from duly.store.people import PAGE_ROWS_MAX, page
 from duly.store.record import Action
@@ -122,9 +122,10 @@ def hold_subscribers(
 ) -> tuple[str, ...]:
     """Let a host of a fleet call subscribers that no other host holds; return those it has (H8).
 
-    What a host that is gone was telling its subscribers is given back, all of it at once: its
-    death counts only against a delivery that ran alone (B5).
+    What hosts that are gone were telling any subscriber is given back before, all of it at once: a
+    host's death counts only against a delivery that ran alone (B5).
     """
+    recover_gone(tx, now)
     held = []
     for name in sorted(names):
         found = tx.one("find_subscription_holder", subscriber_id=name)
@@ -134,8 +135,6 @@ def hold_subscribers(
         if holder != host_id:
             if is_here:
                 continue
-            if holder is not None:
-                recover_held(tx, holder, now)
             tx.write("hold_subscription", subscriber_id=name, holder=host_id)
         held.append(name)
     return tuple(held)

@@ -104,10 +104,21 @@ select s.holder, exists (select 1 from host h where h.id = s.holder) from subscr
 -- One host calls a subscriber, until it is gone or gives it back (H8).
 update subscription set holder = :holder where subscriber_id = :subscriber_id
 
+-- gone_holders
+-- Hosts that went away while they called handlers; without a name, what ran in a store that was not a fleet's. As few as run (scan of delivery_running, and a sort).
+select distinct coalesce(d.holder, '') from delivery d
+where d.status = 'running' and not exists (select 1 from host h where h.id = d.holder) order by 1
+
 -- running_of_holder
--- What a host was telling its subscribers when it went away, of few that run (scan of delivery_running, and a sort).
-select d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
-from delivery d join subscription s on s.subscriber_id = d.subscriber_id where d.status = 'running' and s.holder = :holder order by d.event_id, d.subscriber_id
+-- What a host was telling its subscribers when it went away, also those whose subscription has ended since; of few that run (scan of delivery_running).
+select event_id, topic, subscriber_id, position, status, attempts, due_at, error, suspect
+from delivery where status = 'running' and coalesce(holder, '') = :holder order by event_id, subscriber_id
+
+-- running_in_fleet
+-- As running_deliveries, and of each whether the host that called its handler is gone (H8); few, so their index is walked (scan of delivery_running).
+select d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect,
+  not exists (select 1 from host h where h.id = d.holder)
+from delivery d where d.status = 'running' order by d.event_id, d.subscriber_id
 
 -- held_topics
 -- The topics that have a subscriber which a live host calls; subscriptions are as few as handlers (scan of subscription, and a sort).
@@ -115,7 +126,7 @@ select distinct s.topic from subscription s join host h on h.id = s.holder where
 
 -- list_lanes
 -- Every subscription with the head of its lane: its oldest open delivery, and the oldest event of its topic that is not opened (B6). As few as handlers, so the table is walked (scan of subscription); they are put in order where one is chosen.
-select s.subscriber_id, s.topic, s.position, s.channel, s.attempts_max, s.delays_s,
+select s.subscriber_id, s.topic, s.position, s.channel, s.holder, s.attempts_max, s.delays_s,
   (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
   d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
 from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
@@ -124,7 +135,7 @@ where s.leaving = 0
 
 -- topic_lanes
 -- The lanes of one topic in registration order: all whom an event is opened for, and all who wait for each other (B3, B13).
-select s.subscriber_id, s.topic, s.position, s.channel, s.attempts_max, s.delays_s,
+select s.subscriber_id, s.topic, s.position, s.channel, s.holder, s.attempts_max, s.delays_s,
   (select min(j.id) from journal j where j.topic = s.topic and j.opened = 0),
   d.event_id, d.topic, d.subscriber_id, d.position, d.status, d.attempts, d.due_at, d.error, d.suspect
 from subscription s left join delivery d on d.subscriber_id = s.subscriber_id and d.event_id = (
@@ -133,8 +144,8 @@ where s.topic = :topic and s.leaving = 0 order by s.position
 
 -- insert_delivery
 -- One record per event and subscriber (B4); one whose handler is called now says so from the first.
-insert into delivery (event_id, subscriber_id, topic, position, status, attempts, due_at, updated_at)
-values (:event_id, :subscriber_id, :topic, :position, :status, :attempts, :now, :now)
+insert into delivery (event_id, subscriber_id, topic, position, status, attempts, due_at, updated_at, holder)
+values (:event_id, :subscriber_id, :topic, :position, :status, :attempts, :now, :now, :holder)
 
 -- get_delivery
 -- As it is now.
@@ -173,7 +184,7 @@ from delivery where event_id = :event_id order by position, subscriber_id
 
 -- move_delivery
 -- Guarded by the attempt and the status the decision was made on (B4).
-update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, suspect = :suspect, updated_at = :now
+update delivery set status = :status, attempts = :attempts, due_at = :due_at, error = :error, suspect = :suspect, updated_at = :now, holder = :holder
 where event_id = :event_id and subscriber_id = :subscriber_id and status = :old_status and attempts = :old_attempts
 
 -- insert_deferred_event

@@ -1,5 +1,5 @@
 -- Brings a store of schema 5 to schema 6, in one transaction, after the store was copied (H4): the machine
--- whose files a workflow uses (H7), the timeline that a host has compared (H10), the handle of a call (L14), what it was sent with (L7), blobs (K15),
+-- whose files a workflow uses (H7), the host that calls a handler (H8), the timeline that a host has compared (H10), the handle of a call (L14), what it was sent with (L7), blobs (K15),
 -- accounts that decide over a channel and what they were asked (G11), whether a tool can be asked (K10),
 -- sources that are proposed (M6), what was asked of language models (M2), and an index that has all that the activity of a day is counted from (U1).
 drop index event_consumed;
@@ -7,6 +7,7 @@ create index event_consumed on event (workflow_id, finished_at, seq, topic) wher
 alter table host add column machine text;
 alter table host add column timeline bigint;
 alter table workflow add column machine text;
+alter table delivery add column holder text;
 alter table mutation add column handle text;
 alter table mutation add column basis text;
 -- K15: bytes that a workflow was given. Its scripts see the digest, the size, a name and a type; only tools see the bytes.

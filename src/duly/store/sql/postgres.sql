@@ -164,8 +164,8 @@ select 1 from blob where status = 'leaving' order by workflow_id, digest limit 1
 select 1 from subscription where subscriber_id = :subscriber_id for no key update
 
 -- before_running_of_holder
--- Of two hosts that take subscribers of a gone one over, one waits, and finds its deliveries given back (H8).
-select 1 from subscription where holder = :holder order by subscriber_id for no key update
+-- Of two hosts that give back what a gone one was telling, one waits, and finds it given back (H8).
+select 1 from delivery where status = 'running' and coalesce(holder, '') = :holder order by event_id, subscriber_id for no key update
 
 -- before_claim_workflow
 -- Of two hosts that want a workflow one waits for the other, and then sees the host that has it (H2).

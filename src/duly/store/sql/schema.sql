@@ -511,6 +511,7 @@ create table delivery (
   error           text,
   updated_at      bigint not null,
   suspect         integer not null default 0 check (suspect in (0, 1)),  -- B5: it ran when a host died, and runs alone until an attempt has ended
+  holder          text,                                                  -- H8: the host of a fleet that calls its handler now; the subscription may have ended meanwhile
   primary key (event_id, subscriber_id)
 );
 create index delivery_due on delivery (due_at, event_id) where status = 'waiting';
