@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -203,6 +205,31 @@ async def test_the_bus_delivers(url: str) -> None:
         ids = [await host.bus.emit("tea", {}, source="me") for _ in range(5)]
         await host.drain()
     assert seen == ids
+
+
+HARD: dict[str, object] = {
+    "text": "a\x00b é e\u0301 \u2028 \uffff \U0001f600 '\"\\%s $1 :now",
+    "numbers": [2**53 - 1, -(2**53) + 1, 1, 1.0, -0.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308],
+    "": {"": [[], {}, None, True, False]},
+    "order": {"b": 1, "a": 2},
+}
+
+
+async def test_a_value_comes_back_from_a_server_and_from_a_file_as_it_was(
+    url: str, tmp_path: Path
+) -> None:
+    """T8: NUL, both zeros, the largest and the smallest numbers, the order of keys."""
+    for store in (url, f"sqlite:///{tmp_path}/duly.db"):
+        heard: list[str] = []
+
+        async def handle(event: object, heard: list[str] = heard) -> None:
+            heard.append(json.dumps(event.payload))  # type: ignore[attr-defined]
+
+        async with opened(store) as host:
+            host.bus.subscribe("values", handle, subscriber_id="ear")
+            await host.bus.emit("values", HARD, source="me")
+            await host.drain()
+        assert heard == [json.dumps(HARD)]
 
 
 async def test_what_needs_a_file_says_so(url: str) -> None:

@@ -103,7 +103,7 @@ async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
             await one.bus.emit("tea", {}, source="me")
             await until(lambda: kitchen.at_once == 1, "the call")
             with psycopg.connect(url, autocommit=True) as server:
-                # Two other subscribers were being told by a host that is gone; one had ended itself.
+                # A gone host was telling two other subscribers; one had ended itself.
                 server.execute(
                     "insert into subscription values"
                     " ('garden', 'tea', 99, 3, '[1,5]', 0, 0, null, 'host_gone')"
