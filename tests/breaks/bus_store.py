@@ -76,7 +76,7 @@ BREAKS = (
         "duly.store.subscription",
         "recover_gone",
         lambda tx, now: None,
-        DELIVERY,
+        ("tests/store/test_exam_holding.py",),
         "what a gone host was telling is not given back",
     ),
     _following(

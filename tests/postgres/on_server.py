@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -153,8 +153,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     able = [each for each in items if "duly_world" in getattr(each, "fixturenames", ())]
     if part == NAMED:
         chosen = [each for each in able if _reason_of(each)]
-        for each in chosen:
-            each.add_marker(pytest.mark.xfail(reason=_reason_of(each) or "", strict=True))
     else:
         first, _, step = part.partition("/")
         able = [each for each in able if not _reason_of(each)]
@@ -162,6 +160,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(map(id, chosen))
     config.hook.pytest_deselected(items=[each for each in items if id(each) not in kept])
     items[:] = [each for each in items if id(each) in kept]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the results round where every test must fail."""
+    report = yield
+    if os.environ.get(PART) == NAMED and report.when == "call":
+        report.longrepr = "it passes on a server" if report.passed else None
+        report.outcome = "failed" if report.passed else "passed"
+    return report
 
 
 def _reason_of(item: pytest.Item) -> str | None:
