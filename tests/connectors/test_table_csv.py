@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import duly
+from duly.connectors import Table
 from duly.connectors import table_csv as csv_module
 from duly.connectors.folder import Folder, write_file
 from duly.connectors.table_csv import CsvRows
@@ -292,3 +293,30 @@ def test_an_insert_into_a_file_killed_at_any_moment_makes_one_row(tmp_path: Path
         look=look_at_disk,
     )
     assert (report.unsure, report.applied > 2, report.not_applied > 20) == (0, True, True)
+
+
+TEXTS = [
+    "=1+1",
+    "@SUM(A1)",
+    "+cmd|' /C calc'!A0",
+    "-1+2",
+    "\t=1",
+    "\uff1d1+1",
+    "+49 30 1",
+    "-5",
+    "'a",
+    "-",
+]
+
+
+async def test_a_text_of_a_stranger_is_no_formula(tmp_path: Path) -> None:
+    """K12: a spreadsheet program computes none of them; scripts see them as they were given."""
+    table: Any = Table(tmp_path, key="name")
+    for number, text in enumerate([*TEXTS, -6]):
+        args: Any = {"table": "people", "row": {"name": text, "number": number}}
+        await table.insert(call(f"k{number}", name=text, number=number), **args)
+    lines = list(csv.reader((tmp_path / "people.csv").read_text().splitlines()))[1:]
+    assert [each[0] for each in lines] == [*(f"'{each}" for each in TEXTS[:6]), *TEXTS[6:], "-6"]
+    assert [each["values"]["name"] for each in (await table.rows("people")).items] == [*TEXTS, "-6"]
+    assert (await table.find("people", "=1+1"))["row"] == 1
+    assert len((await table.rows("people", where={"name": "=1+1"})).items) == 1

@@ -10,6 +10,8 @@ Law 3: a file is replaced whole, under a lock that every writer of ours takes. A
        so the file is checked once more right before; if a person saved it meanwhile, the writer
        starts again. Between that check and the replacement lie microseconds that no file system
        lets us close.
+Law 4: a text never becomes a formula (K12). One that begins like a formula is written with an
+       apostrophe before it, as people do, and read without it.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ LOCK_WAIT_S: Final = 0.05
 KEY_COLUMN: Final = "duly_key"
 LOCK: Final = ".duly.lock"
 BYTE_ORDER_MARK: Final = "\ufeff"
+# A spreadsheet program computes a cell that begins so; +49 30 123 and -5 are only numbers to it.
+FORMULA: Final = re.compile("[=@\\t\\r\uff1d\uff20]|[+\\-\uff0b\uff0d](?![0-9., ]*\\Z)")
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
 QUOTED: Final = re.compile(r'"[^"]*"')
 LARGER: Final = 'Keep it in a database: Table(url="sqlite:///rows.db").'
@@ -95,7 +99,7 @@ class CsvSheet:
 
     def values(self, record: list[str]) -> dict[str, str]:
         """Read a record by the header; missing cells are empty."""
-        filled = [*record, *[""] * len(self.header)]
+        filled = [*map(_unguard, record), *[""] * len(self.header)]
         return dict(zip(self.header, filled, strict=False))
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
@@ -121,7 +125,7 @@ class CsvSheet:
             text = self._with_header(header)
         if not text.endswith(("\n", "\r")):
             text += self.line_end
-        cells = {name: write_value(each) for name, each in row.items()}
+        cells = {name: _guard(each) for name, each in row.items()}
         if key is not None:
             cells[KEY_COLUMN] = key
         record = [cells.get(column, "") for column in header]
@@ -236,6 +240,16 @@ def write_value(value: Value) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _guard(value: Value) -> str:
+    """Write a value; a text that a spreadsheet program would compute stays a text (law 4)."""
+    text = write_value(value)
+    return f"'{text}" if isinstance(value, str) and FORMULA.match(text) else text
+
+
+def _unguard(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell, 1) else cell
 
 
 def _habits(body: str) -> tuple[str, str]:
