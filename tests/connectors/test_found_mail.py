@@ -107,6 +107,17 @@ async def test_a_server_is_not_taken_at_its_word(
         assert isinstance(await ask(made), kind)
 
 
+@pytest.mark.parametrize("tool", ["move", "flag"])
+async def test_a_mark_that_every_mail_has_is_no_mark(tool: str) -> None:
+    """L5: a server that does not know the search for marks names all; nothing was done."""
+    args = {"id": "INBOX#7.1", "folder": "Done"} if tool == "move" else {"id": "INBOX#7.1"}
+    async with talking(imap_with("", "1 2", {})) as port:
+        mail = alone(port)
+        ask = mail.move_happened if tool == "move" else mail.flag_happened
+        with pytest.raises(Transient, match="a mark that they do not have"):
+            await ask(call(tool, **args))
+
+
 async def test_a_mail_that_is_there_and_is_not_given_is_not_passed_over() -> None:
     """K11: the cursor would have gone behind it, and no script would ever have seen it."""
     made = call("send", **TO_BOB)

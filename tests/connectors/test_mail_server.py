@@ -79,6 +79,7 @@ def smtp_that_ends_with(last: bytes) -> Talk:
         b"x" * 200_000,
         b"999 odd\r\n",
         b"354 go on\r\n",
+        b"421 closing\r\n",
     ],
 )
 async def test_an_end_without_a_reply_is_unknown(last: bytes) -> None:

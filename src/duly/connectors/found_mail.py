@@ -12,8 +12,8 @@ from typing import Final
 
 from duly.connectors.base import Call
 from duly.connectors.imap import Denied, ImapSession, OpenFolder
-from duly.connectors.letter import MARK_HEADER, is_marked, mark_of
-from duly.errors import UnknownOutcome
+from duly.connectors.letter import MARK_HEADER, is_marked, keyword_of, mark_of
+from duly.errors import Transient, UnknownOutcome
 from duly.rules.value import Json
 
 BATCH: Final = 20  # mails that are fetched together
@@ -52,6 +52,19 @@ async def find_mail(session: ImapSession, folder: str, call: Call) -> bool | str
         return True
     missing = came - len(seen)
     return f"mails that came into {folder} since were removed ({missing})" if missing else False
+
+
+async def has_mark(session: ImapSession, call: Call, *terms: str) -> bool:
+    """Tell whether a mail with these terms has the mark of a call.
+
+    A server that does not know the search for marks may name every mail. It names one for a mark
+    that no mail has, too, and its word is not taken then (law 1).
+    """
+    if not await session.search(*terms, f"KEYWORD {keyword_of(call.key)}"):
+        return False
+    if await session.search(*terms, f"KEYWORD {keyword_of(f'never {call.key}')}"):
+        raise Transient("The server names mails for a mark that they do not have.")
+    return True
 
 
 async def mark_done(session: ImapSession, uid: int, keyword: str) -> None:

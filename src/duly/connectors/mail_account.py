@@ -29,7 +29,7 @@ from typing import Any, Final
 from duly.connectors.arrival import PAGE_MAX
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
 from duly.connectors.clock import Timed
-from duly.connectors.found_mail import end_of, find_mail, mark_done
+from duly.connectors.found_mail import end_of, find_mail, has_mark, mark_done
 from duly.connectors.imap import (
     Denied,
     FetchedMail,
@@ -342,7 +342,7 @@ class MailAccount(Timed, Attached):
         source, validity, uid = read_id(str(call.args["id"]))
         async with self._session(FIND_S) as session:
             await session.open_folder(str(call.args["folder"]))
-            is_moved = bool(await session.search(f"KEYWORD {keyword_of(call.key)}"))
+            is_moved = await has_mark(session, call)
             opened = await session.open_folder(source)
             is_there = opened.validity == validity and bool(await session.search(f"UID {uid}"))
         if is_moved and is_there:  # a server without MOVE was cut off in the middle
@@ -383,7 +383,7 @@ class MailAccount(Timed, Attached):
             opened = await session.open_folder(source)
             if opened.validity != validity:
                 return Unsure(f"the mails of {source} have new ids since")
-            if await session.search(f"UID {uid}", f"KEYWORD {keyword_of(call.key)}"):
+            if await has_mark(session, call, f"UID {uid}"):
                 return Applied({"id": call.args["id"]})
             is_there = await session.search(f"UID {uid}")
         return NotApplied() if is_there else Unsure("the mail is not there any more")

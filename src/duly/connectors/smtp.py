@@ -29,6 +29,7 @@ REPLY: Final = re.compile(rb"([2-5][0-9]{2})([ -])(.*)", re.DOTALL)
 # The first digit of a reply: it is done, or the server waits for the rest.
 DONE: Final = 2
 GO_ON: Final = 3
+CLOSING: Final = 421  # the server ends the connection
 BAD_SIGN_IN: Final = frozenset({530, 534, 535, 538})
 WORDS_CHARS_MAX: Final = 300
 
@@ -117,7 +118,11 @@ async def _exchange(
     _check_order(wire)
     progress.is_sent = True
     await wire.send(b".\r\n")
-    _check(await _read(wire), account)
+    reply = await _read(wire)
+    if reply.code == CLOSING:
+        # It is said of the connection, at any time: the mail before it may have been taken.
+        raise BrokenExchange(f"it answered {reply.code} {reply.words}".rstrip())
+    _check(reply, account)
 
 
 def stuff(data: bytes) -> bytes:
