@@ -10,10 +10,11 @@ from click.testing import CliRunner
 
 from duly.api.build import CONNECTORS, build_host, find_class
 from duly.api.connecting import list_kinds
-from duly.api.elsewhere import foreign_kinds
+from duly.api.elsewhere import ForeignKind, foreign_kinds
 from duly.api.project import Project, find_project
 from duly.errors import ConfigError
 from duly.faces.cli import duly
+from duly.testing.exam_record import FILE, hash_code, read_exam, record_exam
 
 TEA = """
 import duly
@@ -79,7 +80,91 @@ def test_a_package_takes_no_name_of_another(site: Path) -> None:
 def test_every_kind_is_listed_with_where_it_comes_from(site: Path) -> None:
     """K14: and nothing is imported for it."""
     kinds = dict(list_kinds())
-    assert (kinds["slack"], kinds["tea"]) == ("built in", "acme-tea 1.0")
+    assert kinds["slack"] is None
+    assert kinds["tea"] == ForeignKind("tea", "acme_tea:Tea", "acme-tea 1.0")
     shown = CliRunner().invoke(duly, ["connect", "--list"]).output
     assert "acme-tea 1.0" in shown
     assert "acme_tea" not in sys.modules
+
+
+SERVED = """
+import duly
+
+
+class Tea(duly.Connector):
+    name = "tea"
+
+    @duly.mutation
+    async def brew(self, call: duly.Call) -> None: ...
+"""
+FLOW = """
+from duly import workflow
+
+flow = workflow("pots", topics=["thirst"])
+
+
+@flow.consumer("thirst")
+class brew:
+    async def prepare(self, ctx, state):
+        pending = await ctx.peek("thirst", limit=1)
+        ids = [each["message_id"] for each in pending]
+        return {
+            "reservations": [{"topic": "thirst", "ids": ids}],
+            "data": {},
+            "ui": {"title": "Brew " + ", ".join(ids)},
+        }
+
+    async def mutate(self, ctx, prepared):
+        await ctx.pot.brew()
+"""
+
+
+def test_the_exam_and_the_hash_are_shown_before_a_grant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K14: of the code that is installed, by the list and by a deploy that lacks a grant."""
+    site = tmp_path / "site"
+    install(site, "acme-pot", "pot = acme_pot:Tea")
+    package = site / "acme_pot"
+    package.mkdir()
+    (package / "__init__.py").write_text(SERVED)
+    monkeypatch.syspath_prepend(site)
+    run = CliRunner().invoke
+    said = f"acme-pot 1.0, code {hash_code(package)[:12]}; "
+    assert f"{said}no exam is known" in run(duly, ["connect", "--list"]).output
+    record_exam(package, {"brew": 38})
+    passed = f"{said}it says it passed its exam: brew at 38 points"
+    assert passed in run(duly, ["connect", "--list"]).output
+    assert "acme_pot" not in sys.modules
+
+    home = tmp_path / "home"
+    (home / "workflows").mkdir(parents=True)
+    (home / "duly.toml").write_text('workflows = "workflows"\n[connectors.pot]\nuse = "pot"\n')
+    (home / "workflows" / "pots.py").write_text(FLOW)
+    deployed = run(duly, ["--project", str(home), "deploy"])
+    words = " ".join(deployed.output.split())
+    assert f"pot is of another package: {passed}. It waits at its first call" in words
+
+    (package / "__init__.py").write_text(SERVED + "\n")
+    assert "its exam is of other code" in run(duly, ["connect", "--list"]).output
+    monkeypatch.delitem(sys.modules, "acme_pot", raising=False)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"points": 3}', '{"points": {}}', "x" * 70_000])
+def test_a_record_that_cannot_be_read_proves_nothing(tmp_path: Path, text: str) -> None:
+    """K14: nor does one of other code."""
+    (tmp_path / "a.py").write_text("")
+    (tmp_path / FILE).write_text(text)
+    assert read_exam(tmp_path).points == {}
+
+
+def test_too_much_code_has_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N1: at the limit it has one."""
+    for number in range(3):
+        (tmp_path / f"{number}.py").write_text("x")
+    for limit, value in (("FILES_MAX", 3), ("CODE_BYTES_MAX", 3)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"duly.testing.exam_record.{limit}", value)
+            assert hash_code(tmp_path)
+            patch.setattr(f"duly.testing.exam_record.{limit}", value - 1)
+            assert hash_code(tmp_path) == ""

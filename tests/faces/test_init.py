@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from duly.api.zone import find_zone
 from duly.faces.cli import duly
+from duly.testing.exam_record import read_exam
 from tests.faces.real import call
 
 
@@ -106,3 +107,31 @@ def test_init_writes_the_zone_down(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert call(None, "init", str(tmp_path / "new")).exit_code == 0
     settings = tomllib.loads((tmp_path / "new" / "duly.toml").read_text())
     assert settings["policy"]["timezone"] == "Asia/Tokyo"
+
+
+def test_a_new_connector_passes_its_exam_as_it_is(tmp_path: Path) -> None:
+    """K1, U6: with its double, and the record of its exam is of its code."""
+    folder = tmp_path / "duly-tea-shop"
+    made = CliRunner().invoke(duly, ["init", "--connector", "tea_shop", str(folder)])
+    assert made.exit_code == 0, made.output
+    tested = subprocess.run(
+        [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:cacheprovider"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert read_exam(folder / "src" / "duly_tea_shop").points["add"] > 20
+    entry = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert entry == {"duly.connectors": {"tea_shop": "duly_tea_shop:TeaShop"}}
+    again = CliRunner().invoke(duly, ["init", "--connector", "tea_shop", str(folder)])
+    assert again.exit_code == 1
+
+
+@pytest.mark.parametrize("words", [["Tea"], ["tea-shop"], ["slack"], ["tea", "--template", "fifo"]])
+def test_a_name_that_no_connector_can_have_is_refused(tmp_path: Path, words: list[str]) -> None:
+    """U6: and nothing is written."""
+    done = CliRunner().invoke(duly, ["init", "--connector", *words, str(tmp_path / "x")])
+    assert done.exit_code == 2
+    assert not (tmp_path / "x").exists()

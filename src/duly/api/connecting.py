@@ -20,6 +20,7 @@ import yaml
 
 from duly.api.build import CONNECTORS as CONNECTORS
 from duly.api.build import find_class
+from duly.api.elsewhere import ForeignKind as ForeignKind
 from duly.api.elsewhere import foreign_kinds
 from duly.api.project import FILE, Project
 from duly.api.settings_text import change_file, is_as_written, put_key, put_table
@@ -48,10 +49,16 @@ class OperationChange:
     is_same: bool = False
 
 
-def list_kinds() -> list[tuple[str, str]]:
+def list_kinds() -> list[tuple[str, ForeignKind | None]]:
     """List every kind of connector that settings can name, and where it comes from."""
-    own = [(name, "built in") for name in CONNECTORS]
-    return own + [(each.name, each.package) for each in foreign_kinds(CONNECTORS).values()]
+    own: list[tuple[str, ForeignKind | None]] = [(name, None) for name in CONNECTORS]
+    return own + [(each.name, each) for each in foreign_kinds(CONNECTORS).values()]
+
+
+def find_foreign(project: Project, connector: str) -> ForeignKind | None:
+    """Return the kind of a connector of the project, if another package brings it."""
+    use = project.config.connectors.get(connector, {}).get("use")
+    return foreign_kinds(CONNECTORS).get(use) if isinstance(use, str) else None
 
 
 def find_needs(project: Project, use: str) -> tuple[Need, ...]:

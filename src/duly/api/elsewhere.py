@@ -5,7 +5,9 @@
 
 Law 1: nothing of a package is imported before settings use its kind by name; then it must be a
        class of `Connector`, as every other (K14).
-Law 2: a package replaces no kind that is built in, and a kind that two packages name is neither's.
+Law 2: what a package says of its connector's exam is believed of the code that is installed, and
+       shown with the hash of that code before anything is granted.
+Law 3: a package replaces no kind that is built in, and a kind that two packages name is neither's.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
+
+from duly.testing.exam_record import ExamRecord, read_exam
 
 GROUP: Final = "duly.connectors"
 
@@ -26,9 +32,19 @@ class ForeignKind:
     target: str
     package: str
 
+    def exam(self) -> ExamRecord | None:
+        """Read what its package says of its exam; None if its code is not found."""
+        # The outermost module is found without being imported (law 1).
+        found = find_spec(self.target.partition(":")[0].partition(".")[0])
+        if found is None:
+            return None
+        places = [*(found.submodule_search_locations or ())]
+        place = places[0] if places else found.origin
+        return None if place is None else read_exam(Path(place))
+
 
 def foreign_kinds(built_in: Mapping[str, str]) -> dict[str, ForeignKind]:
-    """List the kinds of other packages, by name (law 2)."""
+    """List the kinds of other packages, by name (law 3)."""
     found: dict[str, list[ForeignKind]] = {}
     for each in entry_points(group=GROUP):
         if each.name not in built_in:

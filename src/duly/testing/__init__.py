@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duly.testing.crash import Crash, CrashingStore
     from duly.testing.env import VirtualEnv
     from duly.testing.exam import Report, examine, look_at_disk
+    from duly.testing.exam_record import record_exam
     from duly.testing.fault import Fault
     from duly.testing.loop import Stuck, VirtualLoop
     from duly.testing.network import WEB_REPLIES, NetworkReport, WebReply, examine_network
@@ -43,6 +44,7 @@ __all__ = [
     "examine_network",
     "look_at_disk",
     "open_stage",
+    "record_exam",
     "using_blobs",
 ]
 
@@ -67,6 +69,7 @@ _WHERE: Final = {
     "examine": "duly.testing.exam",
     "look_at_disk": "duly.testing.exam",
     "open_stage": "duly.testing.stage",
+    "record_exam": "duly.testing.exam_record",
 }
 
 if not TYPE_CHECKING:

@@ -41,6 +41,7 @@ from duly.faces.cli.base import (
     say,
     yes_option,
 )
+from duly.faces.cli.foreign import tell_foreign, tell_kind
 from duly.faces.cli.oauth import sign_in
 from duly.faces.cli.secret import read_secret
 from duly.faces.cli.verb import JSON
@@ -57,8 +58,8 @@ def show_kinds(ctx: click.Context, option: click.Parameter, is_asked: bool) -> N
         return
     kinds = list_kinds()
     width = max(len(name) for name, _ in kinds)
-    for name, origin in kinds:
-        click.echo(visible(f"{name:{width}}  {origin}"))
+    for name, kind in kinds:
+        click.echo(visible(f"{name:{width}}  {'built in' if kind is None else tell_kind(kind)}"))
     ctx.exit()
 
 
@@ -117,6 +118,8 @@ def connect(
       duly connect notes --use mcp --set command=/usr/bin/notes-server
     """
     project = _settings(face, name, use, _read_given(given), openapi, is_yes=yes)
+    if (told := tell_foreign(project, name)) is not None:
+        say(told)
     again = replace_face(face, project)
     shown = _ask(again, name)
     signing = shown["sign_in"]

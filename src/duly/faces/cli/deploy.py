@@ -35,6 +35,7 @@ from duly.faces.cli.base import (
     say,
     tell_stopped,
 )
+from duly.faces.cli.foreign import tell_foreign
 from duly.faces.cli.offer import quote
 from duly.faces.cli.spelling import Spelled, example
 from duly.faces.cli.verb import SOURCE
@@ -114,7 +115,7 @@ def _tell_all(face: Face, made: list[Any]) -> None:
         echo_json(made)
     else:
         for each in made:
-            _tell(each)
+            _tell(face, each)
 
 
 def _tell_broken(face: Face, paths: list[str], made: list[Any], error: BaseException) -> None:
@@ -168,7 +169,7 @@ def _with_path(made: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _tell(made: dict[str, Any]) -> None:
+def _tell(face: Face, made: dict[str, Any]) -> None:
     for each in made["findings"]:
         click.echo(visible(say_finding(each)), err=bool(made["error"]))
     if made["error"]:
@@ -188,6 +189,8 @@ def _tell(made: dict[str, Any]) -> None:
         say(f"{each['tool']}: {each['text']}", indent=2)
     for capability in deployed["missing"]:
         name = quote(deployed["workflow"])
+        if (told := tell_foreign(face.project, capability.partition(".")[0])) is not None:
+            say(told, indent=2)
         say(f"It waits at its first call that needs {capability}. To allow that:", indent=2)
         click.echo(f"    duly grant {name} {quote(capability)}")
 

@@ -3,12 +3,14 @@
 Law 1  Nothing that is there is overwritten: where one file is in the way, none is written.
 Law 2  What is written passes `duly check`, its own test and `duly doctor`.
 
+With `--connector` it is a package with a connector, its double and its exam.
 With a template it is one of the examples, on ready-made connectors and with samples to work on.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +35,7 @@ FILES: Final = {
     ".gitignore": "gitignore.txt",
 }
 FOLDERS: Final = ("workflows", "tests", "inbox", "outbox")
+NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", re.ASCII)
 ZONE: Final = "{{zone}}"  # in a text: the zone of this machine (S2)
 
 
@@ -62,14 +65,25 @@ def list_templates(ctx: click.Context, option: click.Parameter, is_asked: bool) 
     callback=list_templates,
     help="List the templates.",
 )
-def init(folder: str, template: str | None) -> None:
+@click.option(
+    "--connector",
+    metavar="NAME",
+    help="Make a package with a connector of this name, its double and its exam instead.",
+)
+def init(folder: str, template: str | None, connector: str | None) -> None:
     """Make a small project that works, in FOLDER or here.
 
     \b
     Example: duly init my-project
              duly init --template mail-to-table my-mails
+             duly init --connector tea duly-tea
     """
     home = Path(folder)
+    if connector is not None:
+        if template is not None:
+            raise click.UsageError("--connector and --template are two things; say one.")
+        _init_connector(home, connector)
+        return
     chosen = None if template is None else TEMPLATES[template]
     create(home, chosen)
     click.echo(visible(f"There is a project in {home.absolute()} now. Go on with:"))
@@ -85,9 +99,52 @@ def init(folder: str, template: str | None) -> None:
     click.echo("  duly status       see how it stands, in another terminal")
 
 
+def _init_connector(home: Path, name: str) -> None:
+    from duly.api.build import CONNECTORS
+
+    if not NAME.fullmatch(name):
+        raise click.UsageError("--connector: write a name such as tea or tea_shop.")
+    if name in CONNECTORS:
+        raise click.UsageError(f"--connector: {name} is built in. Choose another name.")
+    write_files(home, *plan_connector(name))
+    click.echo(visible(f"There is a connector in {home.absolute()} now. Go on with:"))
+    if home.absolute() != Path.cwd():
+        click.echo(f"  cd {quote(str(home))}")
+    click.echo("  pip install -e .  so that settings can name it")
+    click.echo("  pytest            take its exam")
+
+
+def plan_connector(name: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Say which files the package of a connector has, each with its text."""
+    package = f"src/duly_{name}"
+    places = {
+        "pyproject.toml": "pyproject.toml.txt",
+        f"{package}/__init__.py": "connector.py.txt",
+        f"{package}/double.py": "double.py.txt",
+        f"tests/test_{name}.py": "test_connector.py.txt",
+        "README.md": "README.md.txt",
+    }
+    words = {
+        "{{name}}": name,
+        "{{dashed}}": name.replace("_", "-"),
+        "{{Name}}": "".join(each.capitalize() for each in name.split("_")),
+    }
+    texts = {}
+    for place, kept in places.items():
+        text = _read("connector", kept)
+        for word, value in words.items():
+            text = text.replace(word, value)
+        texts[place] = text
+    return (package, "tests"), texts | {".gitignore": "__pycache__/\n*.egg-info/\ndist/\n"}
+
+
 def create(home: Path, template: Template | None = None) -> None:
     """Write the project's files, or none of them."""
-    folders, texts = _plan() if template is None else _plan_template(template)
+    write_files(home, *(_plan() if template is None else _plan_template(template)))
+
+
+def write_files(home: Path, folders: Sequence[str], texts: Mapping[str, str]) -> None:
+    """Write files, or none of them where one is there already (law 1)."""
     zone = find_zone(os.environ)
     for name in texts:
         if (home / name).exists() or (home / name).is_symlink():
