@@ -102,17 +102,78 @@ def test_a_change_passes_the_exam_for_the_network(
     assert f"it said unknown, it was done, reconcile said {said}" in str(report)
 
 
-def test_a_comment_of_jira_passes_it_too(
-    desk: DeclaredDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+FURTHER: dict[str, dict[str, Any]] = {
+    "jira.comment": {"issue": "T-1", "text": "x"},
+    "linear.comment": {"issue": "T-1", "text": "x"},
+    "todoist.complete_task": {"task_id": "7"},
+    "hubspot.create_deal": {"name": "Tea", "stage": "new"},
+    "outlook.create_event": {
+        "subject": "Tea",
+        "timezone": "UTC",
+        "text": "x",
+        "start": "2026-05-01T10:00:00",
+        "end": "2026-05-01T11:00:00",
+    },
+    "outlook.send_draft": {"id": "7"},
+}
+
+
+@pytest.mark.parametrize("tool", [*FURTHER])
+def test_every_other_change_passes_it_too(
+    desk: DeclaredDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
-    """K1: by a property of the comment."""
-    args = {"issue": "T-1", "text": "x"}
-    assert take_exam(desk, at("jira"), "comment", args, tmp_path, monkeypatch).points > 20
+    """L4, K1: also one that cannot be asked; what it says of itself is true."""
+    service, _, name = tool.partition(".")
+    report = take_exam(desk, at(service), name, FURTHER[tool], tmp_path, monkeypatch)
+    assert report.points > 20
+
+
+def test_no_change_is_left_out_of_the_exam() -> None:
+    """K1: each mutation of a file is in one of the two lists."""
+    examined = {f"{service}.{tool}" for service, (tool, _) in CALLS.items()} | FURTHER.keys()
+    found = {
+        each.name
+        for service, kind in KINDS.items()
+        for each in Registry([kind(**MORE.get(service, {}))]).catalog.tools
+        if each.answering is not None
+    }
+    assert found == examined
+
+
+HOSTILE = (
+    "# Hi @all <@1> **b** _i_ [x](http://evil.example/a_b) :tea: `c`\n- one\n    code\n1. two\n> q"
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "place"),
+    [
+        ("discord.send", "text", "content"),
+        ("linear.create_issue", "description", "description"),
+        ("linear.comment", "text", "body"),
+        ("trello.create_card", "description", "desc"),
+        ("todoist.create_task", "content", "content"),
+    ],
+)
+async def test_a_text_never_becomes_markdown(
+    desk: DeclaredDesk, tool: str, name: str, place: str
+) -> None:
+    """K12: nor a mention, an emoji, a list or a block of code."""
+    service, _, short = tool.partition(".")
+    desk.accounts.clear()
+    args = {**(FURTHER.get(tool) or CALLS[service][1]), name: HOSTILE}
+    await send(reach(desk, service), short, **args)
+    assert desk.account(TOKEN)["made"][-1][place].startswith(
+        "\\# Hi @\u2060all \\<@\u20601\\> \\*\\*b\\*\\* \\_i\\_"
+        " \\[x\\](<http://evil.example/a_b)> \\:tea: \\`c\\`\n"
+        "\\- one\n\u00a0\u00a0\u00a0\u00a0code\n1\\. two\n\\> q"
+    )
 
 
 @pytest.mark.parametrize("service", [*READS])
 async def test_a_list_is_read(desk: DeclaredDesk, service: str) -> None:
     tool, args = READS[service]
+    desk.accounts.clear()
     assert await getattr(reach(desk, service), tool)(**args) is not None
 
 
@@ -181,6 +242,7 @@ def test_a_key_has_forms_that_services_take() -> None:
         ({"verify": {"path": "/a/{key}", "match": "x", "whole": 5}}, "about one list"),
         ({"verify": {"path": "/a", "match": "x", "graphql": "{ a }"}}, "its answer is a list"),
         ({"done": {"place": "x", "was": 1}}, "no such key"),
+        ({"markdown": ["other"]}, "name arguments that are a string"),
         ({"arguments": {"key_uuid": "string"}}, "none of"),
     ],
 )

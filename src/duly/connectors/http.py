@@ -34,6 +34,7 @@ from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.conflict import is_alone
 from duly.connectors.json_answer import encode_body, pick
 from duly.connectors.key_place import Verify, key_values
+from duly.connectors.markdown import write_plain_markdown
 from duly.connectors.named import AFTER, describe
 from duly.connectors.need import Need
 from duly.connectors.operation import HttpOperation, read_auth, read_operations
@@ -220,6 +221,9 @@ class Http(Connector):
     async def _apply(self, operation: HttpOperation, call: Call) -> Json:
         """Send what a mutation operation sends."""
         values = {**call.args, **key_values(call.key)}
+        for name in operation.markdown:
+            if isinstance(text := values.get(name), str):
+                values[name] = write_plain_markdown(text)
         body = None if operation.body is None else fill(operation.body, values)
         upload = None
         if operation.upload is not None:

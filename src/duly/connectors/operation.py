@@ -59,7 +59,7 @@ KNOWN_READ: Final = (*KNOWN, "paging", "answer")
 KNOWN_GRAPHQL: Final = (*(each for each in KNOWN if each != "query"), "graphql")
 KNOWN_MUTATION: Final = (
     *(*KNOWN, "body", "form", "key", "key_lifetime_s", "verify", "risk", "lag_s", "labels"),
-    *("editable", "statuses", "trial", "done", "upload"),
+    *("editable", "statuses", "trial", "done", "upload", "markdown"),
 )
 
 
@@ -89,6 +89,7 @@ class HttpOperation:
     terms: Mapping[str, Any]
     upload: str | None = None  # the argument whose bytes are the body (K15)
     answers_blob: bool = False
+    markdown: frozenset[str] = frozenset()  # texts that the service would read as Markdown (K12)
 
     @property
     def is_mutation(self) -> bool:
@@ -185,6 +186,7 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
         terms=read_terms(place, is_mutation=is_mutation),
         upload=upload,
         answers_blob=_read_answer(place),
+        markdown=_read_markdown(place, arguments),
     )
     _check_names(place, found)
     return found
@@ -351,6 +353,15 @@ def _read_whole(inside: Place) -> int:
     if value and ("items" not in inside.table or "paging" in inside.table):
         inside.refuse("whole", "it is about one list: say items = …, and no paging.")
     return value
+
+
+def _read_markdown(place: Place, arguments: tuple[Argument, ...]) -> frozenset[str]:
+    """Read which arguments the service would take for Markdown: they are escaped (K12)."""
+    names = place.table.get("markdown", [])
+    texts = {each.name for each in arguments if each.annotation in (str, str | None)}
+    if not isinstance(names, list) or not texts.issuperset(names):
+        place.refuse("markdown", 'name arguments that are a string: ["text"].')
+    return frozenset(names)
 
 
 def _read_upload(place: Place, arguments: tuple[Argument, ...], key: KeyPlace | None) -> str:

@@ -39,12 +39,23 @@ JIRA = {
     "description": ADF,
 }
 PROPERTY = {"key": needed(str), "value": needed(ANYTHING)}
+DEAL = dict.fromkeys(("dealname", "dealstage", "pipeline", "amount", "duly_key"), str)
 CONTACT = dict.fromkeys(("email", "firstname", "lastname", "company", "phone", "duly_key"), str)
+AT = {"dateTime": needed(str), "timeZone": needed(str)}
 EXTENDED = {"id": needed(str), "value": needed(str)}
 DRAFT = {
     "subject": str,
     "body": {"contentType": str, "content": str},
     "toRecipients": [{"emailAddress": {"address": needed(str)}}],
+    "singleValueExtendedProperties": [EXTENDED],
+}
+
+
+EVENT = {
+    "subject": str,
+    "body": {"contentType": str, "content": str},
+    "start": needed(AT),
+    "end": needed(AT),
     "singleValueExtendedProperties": [EXTENDED],
 }
 
@@ -156,18 +167,21 @@ class DeclaredDesk(ServiceDouble):
         """List the comments."""
         return ServiceReply({"comments": ask.account["made"], "total": len(ask.account["made"])})
 
-    @route("POST", "/hubspot/crm/v3/objects/contacts", query=())
-    def hubspot(self, ask: ServiceAsk) -> ServiceReply:
-        """Add a contact; the key is unique."""
-        body = self.json_of(ask, {"properties": needed(CONTACT)})
+    @route("POST", "/hubspot/crm/v3/objects/{kind}", query=())
+    def hubspot(self, ask: ServiceAsk, kind: str) -> ServiceReply:
+        """Add a contact or a deal; the key is unique."""
+        if kind not in ("contacts", "deals"):
+            raise Rejected(404, "not_found")
+        shape = CONTACT if kind == "contacts" else DEAL
+        body = self.json_of(ask, {"properties": needed(shape)})
         key = body["properties"]["duly_key"]
         if any(each["properties"]["duly_key"] == key for each in ask.account["made"]):
             raise Rejected(409, "CONFLICT")
         return ServiceReply(self._made(ask, **body), 201)
 
-    @route("GET", "/hubspot/crm/v3/objects/contacts/{key}", query=("idProperty", "properties"))
-    def contact(self, ask: ServiceAsk, key: str) -> ServiceReply:
-        """Show a contact by a unique property."""
+    @route("GET", "/hubspot/crm/v3/objects/{kind}/{key}", query=("idProperty", "properties"))
+    def contact(self, ask: ServiceAsk, kind: str, key: str) -> ServiceReply:
+        """Show a contact or a deal by a unique property."""
         name = ask.query["idProperty"]
         found = [each for each in ask.account["made"] if each["properties"][name] == key]
         if not found:
@@ -184,9 +198,21 @@ class DeclaredDesk(ServiceDouble):
         """Write a draft."""
         return ServiceReply(self._made(ask, **self.json_of(ask, DRAFT), webLink="https://x"), 201)
 
+    @route("POST", "/outlook/me/events", query=())
+    def outlook_event(self, ask: ServiceAsk) -> ServiceReply:
+        """Add an event."""
+        return ServiceReply(self._made(ask, **self.json_of(ask, EVENT), webLink="https://x"), 201)
+
+    @route("POST", "/outlook/me/messages/{name}/send", query=())
+    def outlook_send(self, ask: ServiceAsk, name: str) -> ServiceReply:
+        """Send a draft; the answer has no body."""
+        self._made(ask, sent=name)
+        return ServiceReply(b"", 202)
+
+    @route("GET", "/outlook/me/events", query=("$filter", "$expand"))
     @route("GET", "/outlook/me/messages", query=("$filter", "$expand"))
     def drafts(self, ask: ServiceAsk) -> ServiceReply:
-        """List the drafts with a key."""
+        """List the drafts or events with a key."""
         key = ask.query["$filter"].rpartition("ep/value eq ")[2].strip("')")
         own = "singleValueExtendedProperties"
         return ServiceReply(
