@@ -47,7 +47,7 @@ def read_exam(folder: Path) -> ExamRecord:
     except (OSError, ValueError):
         return ExamRecord(code, {})
     points = found.get("points") if isinstance(found, dict) else None
-    if not isinstance(points, dict):
+    if not isinstance(found, dict) or not isinstance(points, dict):
         return ExamRecord(code, {})
     if found.get("code") != code:
         return ExamRecord(code, {}, is_stale=True)

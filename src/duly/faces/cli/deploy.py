@@ -189,8 +189,8 @@ def _tell(face: Face, made: dict[str, Any]) -> None:
         say(f"{each['tool']}: {each['text']}", indent=2)
     for capability in deployed["missing"]:
         name = quote(deployed["workflow"])
-        if (told := tell_foreign(face.project, capability.partition(".")[0])) is not None:
-            say(told, indent=2)
+        if (foreign := tell_foreign(face.project, capability.partition(".")[0])) is not None:
+            say(foreign, indent=2)
         say(f"It waits at its first call that needs {capability}. To allow that:", indent=2)
         click.echo(f"    duly grant {name} {quote(capability)}")
 
