@@ -159,7 +159,7 @@ def test_a_record_that_cannot_be_read_proves_nothing(tmp_path: Path, text: str) 
 
 
 def test_too_much_code_has_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """N1: at the limit it has one."""
+    """K14: at the limit it has one."""
     for number in range(3):
         (tmp_path / f"{number}.py").write_text("x")
     for limit, value in (("FILES_MAX", 3), ("CODE_BYTES_MAX", 3)):
