@@ -83,6 +83,7 @@ class Llm(Connector):
     """Reads with a model; `model` is a name of the settings, else `llm` or `default`."""
 
     name = "llm"
+    asks_model = True  # a stand-in in a simulation asks none
 
     def __init__(self, model: str | None = None, *, name: str = "llm") -> None:
         self.name = name

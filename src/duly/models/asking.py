@@ -201,7 +201,7 @@ def make_models(
 ) -> dict[str, Model]:
     """Make the models of the settings; refuse a connector that asks one which is not there."""
     for each in connectors:
-        if isinstance(each, Llm):
+        if isinstance(each, Llm) and each.asks_model:
             wanted = ModelQuestion(Purpose.LLM, "", (), model=each.model)
             if choose_model(wanted, settings) is None:
                 named = each.model or f"[connectors.{each.name}]"

@@ -10,6 +10,7 @@ reads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from duly.rules.value import Json, encode
 
 SCHEMA_BYTES_MAX: Final = 16 * 1024
 SCHEMA_DEPTH_MAX: Final = 8
+SAMPLE_TEXT: Final = "sample"
+SAMPLE_ITEMS_MAX: Final = 100
 TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -68,6 +71,31 @@ def find_misfit(value: Json, schema: Json, path: str = "answer") -> str | None:
         )
         return next((each for each in found if each is not None), None)
     return _misfit_of_fields(value, schema, path) if isinstance(value, dict) else None
+
+
+def make_sample(schema: Json, pick: int = 0) -> Json:
+    """Make a value that fits a schema that was checked; `pick` chooses one of an `enum`."""
+    assert isinstance(schema, dict), schema
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[pick % len(choices)]
+    kind = next(iter(_kinds(schema)), "object")
+    given: Any = schema
+    if kind == "object":
+        fields: Any = given.get("properties", {})
+        made = {name: make_sample(each, pick) for name, each in fields.items()}
+        return {**dict.fromkeys(given.get("required", ())), **made}
+    if kind == "array":
+        one = given.get("items", {"type": "string"})
+        count = min(max(1, given.get("minItems", 0)), given.get("maxItems", SAMPLE_ITEMS_MAX))
+        return [make_sample(one, pick) for _ in range(count)]
+    if kind == "string":
+        text = SAMPLE_TEXT.ljust(given.get("minLength", 0), ".")
+        return text[: given.get("maxLength")]
+    if kind in ("integer", "number"):
+        least = given.get("minimum", min(0, given.get("maximum", 0)))
+        return math.ceil(least) if kind == "integer" else float(least)
+    return False if kind == "boolean" else None
 
 
 def _misfit_of_fields(value: dict[str, Json], schema: dict[str, Json], path: str) -> str | None:

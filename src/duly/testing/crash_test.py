@@ -2,7 +2,8 @@
 
 Law 1  No mutation reaches the real outside. A stand-in with the tool's own terms replaces every
        tool that changes something, and counts its calls. A read returns what was given for it;
-       else the real tool is asked once, and its result is kept for every run of the test.
+       else the real tool is asked once, and its result is kept for every run of the test. No
+       model is asked: the tools of `llm` return samples (M10).
 Law 2  What happens without a crash must happen with one: the same changes, each as often, and the
        same events with the same ends.
 Law 3  Where the host stops and asks a person, a simulated person says the truth; the report
@@ -24,11 +25,13 @@ from typing import Any, Final
 
 from duly.config import Policy, SandboxSettings
 from duly.connectors.base import Connector
+from duly.connectors.llm import ModelWay, using_model
 from duly.connectors.registry import Registry
 from duly.desk.record import Run, Why
 from duly.env import Loop
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
+from duly.rules.catalog import Tool
 from duly.rules.event import Publication, parse_publication
 from duly.rules.replay import OutsideChange
 from duly.rules.source import Source
@@ -38,6 +41,7 @@ from duly.store import Store, statements
 from duly.store.base import Durability, StoreVerb, Transaction
 from duly.testing.crash import AFTER
 from duly.testing.fault import Fault
+from duly.testing.sample_model import SampleModel
 from duly.testing.stage import FILE, Stage
 from duly.testing.stand_in import StandIns
 from duly.testing.worker_cache import Memory, Read, WorkerCache
@@ -168,7 +172,7 @@ class CrashTest:
         self._registry = Registry(self._connectors)
         answers = _check_answers(given.answers, self._registry)
         self._workers = WorkerCache(self._policy, sandbox or SandboxSettings())
-        self._memory = Memory(read or self._registry.read, answers)
+        self._memory = Memory(read or self._read, answers)
         self._stand_ins = StandIns(self._registry, answers, self._memory)
         self._folder = TemporaryDirectory(prefix="duly-simulate-")
         self._workflow = ""
@@ -184,6 +188,10 @@ class CrashTest:
         self._workers.close()
         self._memory.close()
         self._folder.cleanup()
+
+    async def _read(self, tool: Tool, args: Mapping[str, Json]) -> Json:
+        with using_model(ModelWay(SampleModel())):
+            return await self._registry.read(tool, args)
 
     # -- All runs -------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from functools import wraps
 from typing import Any
 
 from duly.connectors.base import Call, Connector
+from duly.connectors.llm import Llm
+from duly.connectors.pinning import PinningConnector
 from duly.connectors.registry import Registry, ToolPlace
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.shape import sample
@@ -43,6 +45,10 @@ class StandIns:
                 methods[place.method] = self._reader(stage, tool, place)
         # It has no address and no account, so that nothing of it is ever proven (K10).
         methods["_relies_on"] = lambda self, method: None
+        if isinstance(connector, Llm):
+            methods["asks_model"] = False
+        if isinstance(connector, PinningConnector):
+            methods["_close_down"] = _close_nothing
         kind = type(type(connector).__name__, (type(connector),), methods)
         made: Connector = object.__new__(kind)
         object.__setattr__(made, "name", connector.name)
@@ -76,6 +82,10 @@ class StandIns:
                 return await memory.ask(tool, args)
 
         return look
+
+
+async def _close_nothing(connector: Connector) -> None:
+    """Stand for the end of what a connector has started: a stand-in has started nothing."""
 
 
 def _function(place: ToolPlace) -> Any:

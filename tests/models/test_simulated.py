@@ -1,0 +1,59 @@
+"""A simulation with a model and an MCP server among the tools: neither is reached (M10, M3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.connectors import Llm
+from duly.rules.model_schema import check_schema, find_misfit, make_sample
+from duly.rules.source import Language, Source
+from duly.testing.crash_test import CrashTest, Props
+from tests.connectors.test_mcp import agreed
+from tests.models.test_llm import CLASSIFY, SCRIPT, Desk
+
+TEXT = (
+    SCRIPT.replace("CALL", CLASSIFY)
+    .replace('"data": {"kind": kind},', '"data": {"kind": kind}, "ui": {"title": "File"},')
+    .replace('ctx.desk.file(to="archive@example.com", kind=', "ctx.notes.add_note(text=")
+)
+
+
+def mail(number: int) -> dict[str, Any]:
+    payload = {"text": f"mail {number}"}
+    return {"topic": "mails", "title": "A", "message_id": f"m{number}", "payload": payload}
+
+
+def test_a_workflow_that_asks_a_model_is_crashed_without_one(tmp_path: Path) -> None:
+    """M3, M10: its tools answer in their form; no server of the settings is started."""
+    connectors = [Desk(), Llm(), agreed(tmp_path)]
+    props = Props(events=tuple(map(mail, range(4))))
+    with CrashTest(Source(Language.PYTHON, TEXT), connectors, props=props) as test:
+        told = test.run(crashes_max=1)
+    assert (told.troubles, told.mismatches, told.crashes) == ((), (), 1)
+    # Which class is said depends on the text, so that more than one way of a script is tried.
+    assert {each.args["text"] for each in told.changes} == {"bill", "other"}
+    assert not (tmp_path / "started").exists()
+
+
+NUMBER: dict[str, Any] = {"type": "number", "maximum": -2}
+SCHEMAS: tuple[dict[str, Any], ...] = (
+    {"enum": ["a", 1, None]},
+    {"type": "object", "properties": {"a": {"type": "integer", "minimum": 2.5}}, "required": ["a"]},
+    {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 3},
+    {"type": "array", "maxItems": 0},
+    {"type": "string", "minLength": 9, "maxLength": 9},
+    {"type": ["string", "null"], "maxLength": 2},
+    {"type": "boolean"},
+    {"type": "null"},
+)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_a_sample_fits_its_schema(schema: dict[str, Any]) -> None:
+    """M3: whichever one of an enum is picked."""
+    check_schema(schema)
+    for pick in range(3):
+        assert find_misfit(make_sample(schema, pick), schema) is None
