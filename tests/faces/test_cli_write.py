@@ -81,12 +81,23 @@ async def _cannot(*_: object, **__: object) -> None:
 
 
 def test_without_a_terminal_it_waits_as_a_proposal(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """M9: no yes is given in the name of a person; its preview can be read again."""
+    """M9: no yes is given in the name of a person; its preview can be read again.
+
+    The model speaks Anthropic's format here, and is corrected once.
+    """
+    settings = folder / "duly.toml"
+    text = settings.read_text().replace('"openai"', '"anthropic"').replace("/v1", "")
+    settings.write_text(text)
+    server.heard_all.clear()
+    server.lines.insert(0, "Here is what I would do.")
     monkeypatch.setattr(writing.Writing, "simulate", _cannot)
     kept = call(folder, "write", WISH)
     assert kept.exit_code == 0, kept.output
+    assert ["anthropic-version" in each.headers for each in server.heard_all] == [True, True]
+    spoken = [who for who, _ in server.heard_all[1].messages]
+    assert (spoken, server.surplus) == (["user", "assistant", "user"], 0)
     assert answer(folder, "workflows") == []
     (proposed,) = answer(folder, "proposals")
     assert proposed["hash"] in kept.output.replace("\n", "")
