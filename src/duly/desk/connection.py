@@ -72,7 +72,10 @@ class NeededSecret:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection to an outside service: its place, secrets and changes, and what waits for it."""
+    """A connection to an outside service: its place, secrets and changes, and what waits for it.
+
+    `pins` says that its tools are those of a server to which a person agreed (M7).
+    """
 
     name: str
     origin: str | None
@@ -80,6 +83,7 @@ class Connection:
     tools: tuple[ToolProof, ...]
     waiting: int
     sign_in: SignInNeeded | None = None
+    pins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +254,7 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
             for each in waiting
         ),
         sign_in=sign_in_needed(parts, vault, name),
+        pins=name in find_pinning(parts.outside),
     )
 
 

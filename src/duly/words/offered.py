@@ -19,10 +19,37 @@ STATES: Final = {
     PinState.CHANGED: "changed since it was agreed to, and not used",
     PinState.GONE: "not offered any more",
 }
+AGREED: Final = PinState.AGREED
+AGREE: Final = "Agree to these tools as shown"
+ASK_OFFERS: Final = "See what the server offers"
+PINS: Final = (
+    "Its tools are those that a person agreed to. The server is asked when you press the button."
+)
+OFFERS_ARE_WORDS: Final = (
+    "The descriptions are the server's own words, and may be false. What only reads, the settings "
+    "of the project say; everything else is a change of high risk."
+)
+OFFERS_OTHERS: Final = (
+    "Nothing was agreed to: the server offers other tools now than you were shown. These are they."
+)
+OFFERS_UNSEEN: Final = "Nothing: no person has agreed to a tool of it that changes something."
+OFFERS_STALE: Final = "Scripts see them when the host was started again."
+OFFERS_NOTHING: Final = "It offers no tools."
+OFFERS_AGREED: Final = "Agreed to as it stands: it offers nothing else."
 PROBLEMS: Final = {
     Unnamed.NO_NAME: "no script can call it: no name can be made of its own",
     Unnamed.TWIN: "no script can call it: another tool would have the same name",
 }
+
+
+def say_offers(connector: str) -> str:
+    """Name the page of what a server offers."""
+    return f"What {connector} offers"
+
+
+def say_agreed(count: int) -> str:
+    """Say that a person agreed."""
+    return f"Agreed to: {count} tools." if count != 1 else "Agreed to: 1 tool."
 
 
 def show_offered(tool: Mapping[str, Any]) -> Iterator[str]:

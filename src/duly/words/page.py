@@ -14,6 +14,17 @@ from duly.words.oauth import SIGN_IN as SIGN_IN
 from duly.words.oauth import SIGNED_IN as SIGNED_IN
 from duly.words.oauth import SIGNED_OUT as SIGNED_OUT
 from duly.words.oauth import say_scopes as say_scopes
+from duly.words.offered import AGREE as AGREE
+from duly.words.offered import ASK_OFFERS as ASK_OFFERS
+from duly.words.offered import OFFERS_AGREED as OFFERS_AGREED
+from duly.words.offered import OFFERS_ARE_WORDS as OFFERS_ARE_WORDS
+from duly.words.offered import OFFERS_NOTHING as OFFERS_NOTHING
+from duly.words.offered import OFFERS_OTHERS as OFFERS_OTHERS
+from duly.words.offered import OFFERS_STALE as OFFERS_STALE
+from duly.words.offered import OFFERS_UNSEEN as OFFERS_UNSEEN
+from duly.words.offered import PINS as PINS
+from duly.words.offered import say_agreed as say_agreed
+from duly.words.offered import say_offers as say_offers
 from duly.words.phrase import say_wait
 from duly.words.replay import say_replay
 
