@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks mutants fire where docs bench crash-window lock clean
+.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire where docs bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -59,6 +59,10 @@ hook: setup
 	@hook="$$(git rev-parse --git-path hooks/pre-commit)" && mkdir -p "$$(dirname "$$hook")" && \
 	printf '%s\n' '#!/bin/sh' '[ -x .venv/bin/python ] || { echo "No .venv here: make setup, or git commit --no-verify" >&2; exit 1; }' \
 		'exec .venv/bin/python -m tests.quick --commit' > "$$hook" && chmod +x "$$hook" && echo "Installed: $$hook"
+
+# The official conformance suite of MCP, against the server and the connector; fetches Node and the suite.
+conformance: setup
+	$(BIN)/python -m tests.mcp.conformance
 
 # What the tests cost in processor time, the dearest first.
 slow: setup

@@ -1,0 +1,73 @@
+"""What `/mcp` says on the wire, as the official conformance suite asks it (M5; decision 240)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.api.registry import Scope
+from tests.web.stand import Reply, Web, ask, serving
+
+VERSIONS = ("2025-06-18", "2025-11-25")
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+async def say(web: Web, method: str, number: int | None = 1, **more: Any) -> Reply:
+    """Send one message, as a client does after its handshake."""
+    said: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    said |= {} if number is None else {"id": number}
+    said |= {"params": more["params"]} if "params" in more else {}
+    headers = {
+        "authorization": f"Bearer {web.tokens[Scope.AGENT]}",
+        "mcp-protocol-version": more.get("version", VERSIONS[-1]),
+        **ACCEPT,
+        **more.get("headers", {}),
+    }
+    return await ask(web.app, "/mcp", "POST", headers=headers, body=said)
+
+
+def result_of(reply: Reply) -> Any:
+    assert (reply.status, reply["content-type"]) == (200, "application/json")
+    said = json.loads(reply.text)
+    assert (said["jsonrpc"], said["id"], "error" in said) == ("2.0", 1, False)
+    return said["result"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_client_is_welcomed_and_finds_the_tools(version: str, tmp_path: Path) -> None:
+    """M5: the handshake, a ping, the list, and an unknown tool, each in the form of its version."""
+    hello = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "wire", "version": "1"},
+    }
+    async with serving(tmp_path) as web:
+        made = result_of(await say(web, "initialize", params=hello, version=version))
+        assert made["protocolVersion"] == version
+        assert made["serverInfo"]["name"] == "duly"
+        assert {*made["capabilities"]} == {"tools"}
+        begun = await say(web, "notifications/initialized", None, version=version)
+        assert (begun.status, begun.text) == (202, "")
+        assert result_of(await say(web, "ping", version=version)) == {}
+        tools = result_of(await say(web, "tools/list", version=version))["tools"]
+        for each in tools:
+            assert each["name"]
+            assert each["description"]
+            assert each["inputSchema"]["type"] == "object"
+        params = {"name": "test_error_handling", "arguments": {}}
+        failed = result_of(await say(web, "tools/call", params=params, version=version))
+        assert failed["isError"] is True
+        assert [each["type"] for each in failed["content"]] == ["text"]
+        unknown = json.loads((await say(web, "prompts/list", version=version)).text)
+        assert unknown["error"]["code"] == -32601
+
+
+async def test_a_page_of_another_name_reaches_nothing(tmp_path: Path) -> None:
+    """M5, G2: a name that was pointed at this machine by another site is refused."""
+    evil = {"host": "evil.example.com", "origin": "http://evil.example.com"}
+    async with serving(tmp_path) as web:
+        assert (await say(web, "ping", headers=evil)).status == 421
+        assert result_of(await say(web, "ping")) == {}
