@@ -15,8 +15,12 @@ WRITE = ("tests/models/test_write.py",)
 CALL = ("tests/script/test_call.py",)
 
 
-def no_open_reads(calls: Iterable[WrittenCall], mutations: frozenset[str]) -> tuple[str, ...]:
+def no_open_reads(calls: Iterable[WrittenCall], *_: frozenset[str]) -> tuple[str, ...]:
     return ()
+
+
+def always_written(*_: Any, is_foreign: bool) -> bool:
+    return True
 
 
 def no_flaws(passes: Passes) -> tuple[DraftProblem, ...]:
@@ -46,6 +50,14 @@ BREAKS = (
         replacement=no_open_reads,
         tests=WRITE,
         says="a draft carries what it reads to any address before a person agrees",
+    ),
+    Break(
+        rule="M9",
+        module="duly.rules.writing",
+        attribute="is_written_out",
+        replacement=always_written,
+        tests=WRITE,
+        says="a call that the text hides asks any address before a person agrees",
     ),
     Break(
         rule="M9",

@@ -74,7 +74,8 @@ async def judge_server(*suite: str) -> int:
                 await app({**scope, "headers": [*scope["headers"], shown]}, receive, send)
 
             made = listen(PageSettings(port=0)).page
-            server = make_server(signed)
+            served: Any = signed
+            server = make_server(served)
             serving = asyncio.ensure_future(server.serve([made]))
             try:
                 url = f"http://127.0.0.1:{made.getsockname()[1]}/mcp"

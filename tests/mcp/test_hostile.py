@@ -71,6 +71,9 @@ async def test_a_token_does_what_its_scope_covers_and_no_more(tmp_path: Path) ->
             assert (await call(owner, ACT, verb="pauze"))["code"] == "no_verb"
             assert (await call(owner, "try", source=source, grant=True))["code"] == "unknown_field"
             assert (await call(owner, "runs", limit=1000))["code"] == "unknown_field"
+            for verb in ("try_", "preview"):  # a person lends a source what it may not read
+                lent = await call(owner, ACT, verb=verb, args={"source": source, "grant": True})
+                assert lent["code"] == "for_a_person"
         assert await place.host.workflows() == ()
 
 

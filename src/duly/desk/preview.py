@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from duly.connectors.pinning import find_pinning
 from duly.desk import deploy
 from duly.desk.base import Desk
 from duly.desk.deploy import GivenSource
 from duly.desk.record import TriedChange
 from duly.desk.trial import TrialPlay, Trials, set_up
 from duly.engine.draft import Draft
+from duly.errors import PermissionDenied
 from duly.rules import schedule
 from duly.rules.catalog import Tool, ToolKind, make_form
 from duly.rules.permission import is_approval_needed
@@ -46,6 +48,7 @@ from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE
 from duly.rules.value import Json
 from duly.rules.verb import Scope, check_right, question
+from duly.rules.writing import find_open_reads, is_written_out
 
 ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
 
@@ -68,7 +71,7 @@ class Previews(Trials):
 
         It is run once with real reads, as in a trial, and examples of its changes are
         shown; nothing is sent. `grant` allows the reads it uses, for this trial, and needs the
-        scope decide.
+        scope decide; a source that would ask an address which it makes up is not tried then.
         """
         # Rules: M9, A1, G4.
         if grant:
@@ -78,7 +81,10 @@ class Previews(Trials):
         shown = await describe(desk, draft)
         if text_only:
             return shown
-        return replace(shown, tried=(await try_twice(desk, draft, grant=grant)).passes)
+        is_lent = grant and not all(each.is_granted for each in shown.capabilities)
+        if is_lent and (untried := find_untried(desk, draft)):
+            return replace(shown, untried=untried)
+        return replace(shown, tried=(await try_twice(desk, draft, grant=is_lent)).passes)
 
 
 # -- What stands in the text --------------------------------------------------------------------
@@ -153,11 +159,30 @@ def _next_times(desk: Desk, draft: Draft) -> Iterator[NextTimes]:
 # -- What a trial shows -------------------------------------------------------------------------
 
 
+def find_untried(desk: Desk, draft: Draft) -> tuple[str, ...]:
+    """List the reads because of which a source is not tried before a person agrees (M9)."""
+    catalog = desk.parts.outside.catalog
+    mutations = frozenset(each.name for each in catalog.tools if each.kind is ToolKind.MUTATION)
+    return find_open_reads(draft.calls, mutations, _foreign(desk))
+
+
+def _foreign(desk: Desk) -> frozenset[str]:
+    """List the tools that another program describes."""
+    outside = desk.parts.outside
+    servers = find_pinning(outside)
+    names = (each.name for each in outside.catalog.tools)
+    return frozenset(each for each in names if each.partition(".")[0] in servers)
+
+
 @dataclass(slots=True)
 class SeenReads:
-    """What the trial of a source read, and what came back first for each tool."""
+    """What the trial of a source read, and what came back first for each tool.
+
+    `calls` are those of its text, where the reads are lent: no other address is asked then.
+    """
 
     desk: Desk
+    calls: tuple[WrittenCall, ...] | None = None
     times: Counter[ReadKey] = field(default_factory=Counter)
     items: dict[ReadKey, int | None] = field(default_factory=dict)
     answers: dict[str, Json] = field(default_factory=dict)
@@ -166,6 +191,10 @@ class SeenReads:
     async def look(self, tool: Tool, args: Mapping[str, Json]) -> Json:
         """Ask the outside, and note what for."""
         parts = self.desk.parts
+        if self.calls is not None:
+            is_foreign = tool.name in _foreign(self.desk)
+            if not is_written_out(tool.name, args, self.calls, is_foreign=is_foreign):
+                raise PermissionDenied(code="made_up_address", subject=tool.name)
         answer = await parts.outside.read(tool, args)
         shown = redact(dict(args), parts.outside.secrets())
         key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}))
@@ -194,7 +223,7 @@ class TriedTwice:
 
 async def try_twice(desk: Desk, draft: Draft, *, grant: bool) -> TriedTwice:
     """Run a source over today's data, and then once more over the same."""
-    reads = SeenReads(desk)
+    reads = SeenReads(desk, draft.calls if grant else None)
     play = await set_up(desk, draft, {}, grant=grant, look=reads.look)
     await play.run()
     changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)

@@ -17,13 +17,12 @@ from functools import partial
 from duly.desk import deploy
 from duly.desk.base import USER, Desk, find
 from duly.desk.guide import Authors
-from duly.desk.preview import Previews, TriedTwice, describe, try_twice
+from duly.desk.preview import Previews, TriedTwice, describe, find_untried, try_twice
 from duly.desk.proposal import ProposedSource, make_row, show_row
 from duly.desk.simulation import Simulated
 from duly.engine.draft import Draft
 from duly.engine.replay import replay
 from duly.errors import DulyError, NotDeployed, RequestRefused
-from duly.rules.catalog import ToolKind
 from duly.rules.model import Message, ModelQuestion, Purpose, Speaker
 from duly.rules.preview import SourcePreview
 from duly.rules.proposal import NOTE_CHARS_MAX, name_model
@@ -41,7 +40,6 @@ from duly.rules.writing import (
     check_wish,
     find_block,
     find_flaws,
-    find_open_reads,
     must_correct,
 )
 from duly.script.finding import tidy
@@ -158,7 +156,7 @@ class Writing(Previews, Authors):
         tried = None if good.tried is None else good.tried.passes
         return WrittenProposal(
             proposal=show_row(kept, desk),
-            preview=replace(shown, tried=tried),
+            preview=replace(shown, tried=tried, untried=good.untried),
             source=draft.source.text,
             rounds=tuple(author.rounds),
             untried=good.untried,
@@ -288,9 +286,7 @@ class _Author:
             return tuple(_problem(each) for each in error.findings), None
         if (wrong := await self._name(draft)) is not None:
             return (wrong,), None
-        catalog = desk.parts.outside.catalog
-        mutations = frozenset(each.name for each in catalog.tools if each.kind is ToolKind.MUTATION)
-        if untried := find_open_reads(draft.calls, mutations):
+        if untried := find_untried(desk, draft):
             return (), _Good(draft, None, untried, model)
         tried = await try_twice(desk, draft, grant=True)
         problems = find_flaws(tried.passes)

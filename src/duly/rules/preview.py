@@ -156,8 +156,9 @@ class SourcePreview:
 
     `hash` names exactly this text. `places` are the addresses and links that stand in it.
     `entries` are its topics that requests or the bus publish into. `tried` is None where no trial
-    was made, and `replaces` the active version, if there is one. `is_cut` says that its text has
-    more calls or addresses than are listed.
+    was made, and `replaces` the active version, if there is one. `untried` are the reads because
+    of which no trial was made before a person agrees. `is_cut` says that its text has more calls or
+    addresses than are listed.
     """
 
     workflow: str
@@ -172,6 +173,7 @@ class SourcePreview:
     changes_per_day: int | None
     is_cut: bool = False
     tried: Passes | None = None
+    untried: tuple[str, ...] = ()
 
 
 def find_places(text: str) -> tuple[str, ...]:

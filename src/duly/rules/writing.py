@@ -7,13 +7,14 @@ Law 2  A flaw says nothing of what a trial read, so that it can be told to the m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from duly.errors import Invalid
-from duly.rules.preview import Passes, WrittenCall
+from duly.rules.preview import CALLS_MAX, Passes, WrittenCall
+from duly.rules.value import Json
 from duly.rules.word import Failure
 
 CORRECTIONS_MAX: Final = 4
@@ -73,20 +74,57 @@ def find_block(answer: str) -> str | DraftFlaw:
     return block
 
 
-def find_open_reads(calls: Iterable[WrittenCall], mutations: frozenset[str]) -> tuple[str, ...]:
+def find_open_reads(
+    calls: Sequence[WrittenCall], mutations: frozenset[str], foreign: frozenset[str]
+) -> tuple[str, ...]:
     """List the reads whose address the script makes up when it runs.
 
     Such a read can carry what another one found to any server, so that it is not made before a
-    person has agreed.
+    person has agreed. Of a `foreign` tool, which another program describes, any argument may be an
+    address (M7). Of a text with more calls than are listed, every read counts.
     """
+    is_cut = len(calls) >= CALLS_MAX
     return tuple(
         dict.fromkeys(
             each.tool
             for each in calls
             if each.tool not in mutations
-            and (each.is_open or any(one.name == URL and one.value is None for one in each.args))
+            and (
+                is_cut
+                or each.is_open
+                or any(
+                    one.value is None and (one.name == URL or each.tool in foreign)
+                    for one in each.args
+                )
+            )
         )
     )
+
+
+def is_written_out(
+    tool: str, args: Mapping[str, Json], calls: Iterable[WrittenCall], *, is_foreign: bool
+) -> bool:
+    """Tell whether every address of a read stands in the text of the script.
+
+    The list of calls is what the text shows. A script that hides one from it is stopped here.
+    """
+    written = [one for each in calls if each.tool == tool for one in each.args]
+    known = {one.value for one in written}
+    known |= {name for one in written for name in one.name.split(".")}
+    asked = [*args.values()] if is_foreign else args.get(URL)
+    return all(each in known for each in texts_in(asked))
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """List the texts that a value consists of, the names of its fields among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from value
+        yield from texts_in([*value.values()])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_in(each)
 
 
 def find_flaws(passes: Passes) -> tuple[DraftProblem, ...]:

@@ -12,6 +12,10 @@ from typing import Final
 Pair = tuple[str, str]
 
 QUERIES: Final[Mapping[str, Pair]] = {
+    "made_up_address": (
+        "{subject} would ask an address that does not stand in the text of the script.",
+        "In a trial before you agree only written addresses are asked.",
+    ),
     "pins_nothing": (
         "{subject} is no MCP server, so that there is nothing to agree to.",
         "Its tools are those of its connector.",

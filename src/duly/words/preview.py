@@ -9,7 +9,7 @@ Law 3  Each section is a head and lines below it; sections are parted by an empt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from duly.rules.catalog import Risk
@@ -55,7 +55,7 @@ def say_preview(preview: SourcePreview, clock: Clock) -> str:
         (CHANGES, [_say_use(each, "change") for each in preview.changes] or ["Nothing outside."]),
         (PLACES, [in_quotes(each) for each in preview.places]),
         (ASKS, [*_say_asked(preview)]),
-        (TODAY, _say_tried(preview.tried)),
+        (TODAY, _say_tried(preview.tried, preview.untried)),
     ]
     if preview.is_cut:
         sections.insert(0, (CUT, [LOOK_INSIDE]))
@@ -143,9 +143,17 @@ def _say_capability(asked: AskedFor) -> str:
 # -- What a trial showed --------------------------------------------------------------------------
 
 
-def _say_tried(tried: Passes | None) -> list[str]:
+def say_untried(tools: Sequence[str]) -> str:
+    """Say why no trial is made before a person agrees."""
+    return (
+        f"It was not tried: {say_list(tools)} would ask an address that the script makes up when it"
+        " runs, and could carry data there."
+    )
+
+
+def _say_tried(tried: Passes | None, untried: Sequence[str]) -> list[str]:
     if tried is None:
-        return ["Not tried."]
+        return [say_untried(untried) if untried else "Not tried."]
     return [
         *(_say_read(each) for each in tried.reads),
         *(_say_stop(each) for each in tried.stops),

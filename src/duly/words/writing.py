@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from duly.words.noun import say_list, say_number
 from duly.words.phrase import end
+from duly.words.preview import say_untried
 from duly.words.replay import say_replay
 
 TESTED: Final = "How it was tested"
@@ -34,11 +35,7 @@ def _say_tested(told: Mapping[str, Any]) -> Iterator[str]:
     if len(rounds) > 1:
         yield f"The model needed {say_number(len(rounds) - 1, 'correction')}."
     if told["untried"]:
-        names = say_list(told["untried"])
-        yield (
-            f"It was not tried: {names} would ask an address that the script makes up when it runs,"
-            " and could carry data there."
-        )
+        yield say_untried(told["untried"])
     yield _say_simulated(told["simulated"], told["unproven"])
 
 

@@ -32,6 +32,7 @@ AT_ONCE_MAX: Final = 8  # that speak to the host
 WAITS_MAX: Final = 8  # that wait for a change
 WAIT: Final = "wait"
 RESUME: Final = "resume"
+GRANT: Final = "grant"
 BLIND: Final = "copied_at"  # the fact of a store that was restored, or came back without its newest
 log = logging.getLogger("duly.mcp")
 INSTRUCTIONS: Final = (
@@ -171,7 +172,8 @@ class AgentServer:
         if {*args} - {"verb", "args"} or not isinstance(given, dict) or not isinstance(name, str):
             raise Invalid(code="wrong_value", path="verb", facts={"wanted": "verb"})
         verb = self._tools.verbs.find(name)
-        is_persons = name in PERSONS or verb.scope is Scope.ADMIN
+        # Lending a source the reads it uses is a grant for the time of a trial.
+        is_persons = name in PERSONS or verb.scope is Scope.ADMIN or bool(given.get(GRANT))
         if name == RESUME and caller.scope.covers(Scope.DECIDE):
             is_persons = await _is_blind(caller, given)
         if is_persons or name in CLOSED or not caller.scope.covers(verb.scope):
