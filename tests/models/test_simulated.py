@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import duly
+from duly.api.registry import Scope
 from duly.connectors import Llm
+from duly.host import Host
 from duly.rules.model_schema import check_schema, find_misfit, make_sample
 from duly.rules.source import Language, Source
 from duly.testing.crash_test import CrashTest, Props
@@ -36,6 +40,55 @@ def test_a_workflow_that_asks_a_model_is_crashed_without_one(tmp_path: Path) -> 
     # Which class is said depends on the text, so that more than one way of a script is tried.
     assert {each.args["text"] for each in told.changes} == {"bill", "other"}
     assert not (tmp_path / "started").exists()
+
+
+class Files(duly.Connector):
+    """What an agent would like to read."""
+
+    name = "files"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    @duly.read(capability="files.read")
+    async def text(self, path: str) -> str:
+        self.asked.append(path)
+        return "private"
+
+
+PEEKS = TEXT.replace(f"await {CLASSIFY}", 'await ctx.files.text(path="/private")').replace(
+    "ctx.notes.add_note(text=", 'ctx.desk.file(to="a", kind='
+)
+
+
+async def test_an_agent_reads_nothing_real_in_a_simulation(tmp_path: Path) -> None:
+    """A1, M1: a simulation looks at no grant; a person may let it read, an agent may not."""
+    asked: list[dict[str, Any]] = []
+
+    async def simulator(source: Any, events: Any, answers: Any, crashes: int) -> Any:
+        asked.append(answers)
+        empty: list[Any] = []
+        told = {"workflow": "", "changes": empty, "troubles": empty, "mismatches": empty}
+        return {**told, "possible": 0, "crashes": 0, "asked": 0, "missed": 0}
+
+    files, source = Files(), duly.Source(Language.PYTHON, PEEKS)
+    connectors = [Desk(), files]
+    url = f"sqlite:///{tmp_path}/duly.db"
+    async with Host(url, connectors=connectors, simulator=simulator) as host:
+        for right in (Scope.ADMIN, Scope.DECIDE, Scope.AGENT):
+            await host.simulate(source, right=right)
+        await host.simulate(source, answers={"files.text": "given"}, right=Scope.AGENT)
+    assert [[*each] for each in asked] == [[], [], ["files.text"], ["files.text"]]
+    assert asked[3] == {"files.text": "given"}
+    props = Props(events=(mail(1),), answers=asked[2])
+
+    def run() -> Any:
+        with CrashTest(source, connectors, props=props) as test:
+            return test.run(crashes_max=1)
+
+    told = await asyncio.to_thread(run)
+    assert [each.args["kind"] for each in told.changes] == [asked[2]["files.text"]]
+    assert files.asked == []
 
 
 NUMBER: dict[str, Any] = {"type": "number", "maximum": -2}

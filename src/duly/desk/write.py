@@ -19,7 +19,7 @@ from duly.desk.base import USER, Desk, find
 from duly.desk.guide import Authors
 from duly.desk.preview import Previews, TriedTwice, describe, find_untried, try_twice
 from duly.desk.proposal import ProposedSource, make_row, show_row
-from duly.desk.simulation import Simulated
+from duly.desk.simulation import Simulated, sample_reads
 from duly.engine.draft import Draft
 from duly.engine.replay import replay
 from duly.errors import DulyError, NotDeployed, RequestRefused
@@ -174,7 +174,8 @@ class Writing(Previews, Authors):
         if tried is None:
             return None, "not_tried"
         try:
-            answers = dict(tried.reads.answers)
+            # What the trial did not read is not read here either: no person has agreed yet.
+            answers = {**sample_reads(self._desk()), **tried.reads.answers}
             return await self.simulate(draft.source, answers=answers, crashes=CRASHES), None
         except DulyError as error:
             return None, error.code
