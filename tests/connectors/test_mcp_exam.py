@@ -15,6 +15,7 @@ from duly.testing import WEB_REPLIES, NetworkReport, examine_network
 from tests.connectors.mcp_server import TOOLS, Notes, Site
 
 HOST = "127.0.0.1"
+HARMLESS = ("answers 404 No", "sends the request twice")  # before the call
 PREPARING = 4  # the handshake, its end, and two pages of the list
 ARGS = {"text": "milk"}
 # What is said and true, if the fault is met by the call itself; it cannot be asked afterwards.
@@ -96,4 +97,4 @@ def test_what_breaks_before_the_call_has_sent_nothing(
     report = exam(streams=False, skips=skips)
     assert "unknown" not in str(report)
     done = [each for each in report.sentences if "it was done" in each]
-    assert [each for each in done if "answers 404 No" not in each] == []
+    assert [each for each in done if not any(fault in each for fault in HARMLESS)] == []
