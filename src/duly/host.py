@@ -192,6 +192,7 @@ class Host(Commands, Writing, Views):
                 models=models,
                 model_settings=models.settings,
                 has_new_handler=lambda: dispatcher.has_new,
+                worker_starts=workshop.count_starts,
             )
             # The two rooms do not import each other: each wakes the other by a callable.
             engine = Engine(parts)
@@ -225,8 +226,7 @@ class Host(Commands, Writing, Views):
         self._bus = bus
         make = partial(Desk, watchers=self._watchers, simulator=self._simulator)
         desk = make(parts, engine, vault, dispatcher.presence, channels=self._channels)
-        self._open_desk = desk
-        asker = Asker(desk, self, self._channels, dispatcher)
+        self._open_desk, asker = desk, Asker(desk, self, self._channels, dispatcher)
         self._together = HostWork(env, engine, dispatcher, asker)
         return self
 

@@ -21,7 +21,7 @@ from duly.rules.verb import DECLARED, Scope, question
 ONCE: Final = {
     *("check", "find", "ids", "short_ids", "sql", "try_", "uses", "verify", "what_if", "who"),
     *("admitted", "channels", "asked", "begin_oauth"),
-    *("guide", "offered", "preview", "simulate", "wait"),
+    *("figures", "guide", "offered", "preview", "simulate", "wait"),
 }
 # The id of a rule, or the end of a call in Python.
 OF_THE_HOUSE: Final = re.compile(r"\b[A-Z]\d{1,2}\b|\(\)`")

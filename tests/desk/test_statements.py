@@ -57,6 +57,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "allowances": lambda host, _: host.allowances(),
     "approvals": lambda host, _: host.approvals(),
     "models": lambda host, _: host.models(),
+    "figures": lambda host, _: host.figures(),
     "questions": lambda host, _: host.questions(),
     "attention": lambda host, _: host.attention(limit=1000),
     "attention_count": lambda host, _: host.attention_count(),

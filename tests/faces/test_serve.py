@@ -322,6 +322,21 @@ def test_every_announcement_is_a_line_and_what_a_script_said_steers_no_terminal(
     ]
 
 
+def test_a_line_of_json_has_the_id_that_why_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """U7: and no payload; what a script said is spelled out there too."""
+    payload = {"workflow": "w", "handler": "h", "run": "run_1", "text": "\x1b[31m", "message": "m"}
+    with logging_to_stderr(verbose=False, quiet=False, as_json=True):
+        module._tell(event(7, Topic.RUN_FAILED, payload))
+        module._tell(event(8, Topic.SETTLED, {**payload, "mutation": "mutation_1"}))
+        module.log.warning("plain\nwords")
+    failed, settled, plain = map(json.loads, capsys.readouterr().err.splitlines())
+    about = {"event": "bus:7", "topic": "run.failed", "workflow": "w", "run": "run_1"}
+    assert failed.items() >= (about | {"why": "run_1", "level": "warning"}).items()
+    assert settled["why"] == settled["mutation"] == "mutation_1"
+    assert plain.keys() == {"at", "level", "logger", "message"}
+    assert "text" not in failed
+
+
 def names(folder: Path, incomplete: str) -> list[str]:
     """Press Tab where the name of a workflow stands."""
     root = click.Context(click.Command("duly"))

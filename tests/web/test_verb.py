@@ -305,7 +305,11 @@ async def test_how_much_waits_is_told_without_what_waits(duly_world: Stage) -> N
     await play.drain()
     assert await play.host.attention_count() == len(await play.host.attention())
     app, door = fake()
-    door.answers["attention_count"] = 7
+    door.answers["figures"] = [
+        {"name": "duly_attention", "value": 7, "labels": {}},
+        {"name": "duly_pending_events", "value": 2.0, "labels": {"workflow": 'a "b"\\\nc'}},
+    ]
     reply = await ask(app, "/metrics", headers=bearer(Scope.READ))
     assert "duly_attention 7" in reply.text.splitlines()
-    assert [each.verb for each in door.asked] == ["workflows", "attention_count"]
+    assert r'duly_pending_events{workflow="a \"b\"\\\nc"} 2' in reply.text.splitlines()
+    assert [each.verb for each in door.asked] == ["figures"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duly.rules.announcement import Topic as Topic
 from duly.rules.delivery import OWN_SOURCE as OWN_SOURCE
+from duly.rules.figure import FigureName as FigureName
 from duly.rules.identity import is_whole as is_whole
 from duly.rules.rename import REPLAYS as REPLAYS
 from duly.rules.source import SUFFIXES as SUFFIXES

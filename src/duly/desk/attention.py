@@ -56,7 +56,7 @@ class Attentions(HasDesk):
         def look(tx: Transaction) -> tuple[Attention, ...]:
             people.page(limit)
             found: list[Attention] = []
-            for each in _walk_attention(tx, desk, sight, after or ""):
+            for each in walk_attention(tx, desk, sight, after or ""):
                 found.append(each)
                 if len(found) == limit:
                     break
@@ -75,13 +75,18 @@ class Attentions(HasDesk):
         sight = Sight.of(desk.parts)
 
         def look(tx: Transaction) -> int:
-            return sum(1 for _ in islice(_walk_attention(tx, desk, sight, ""), PAGE_ROWS_MAX))
+            return sum(1 for _ in islice(walk_attention(tx, desk, sight, ""), PAGE_ROWS_MAX))
 
         return await desk.ask(look)
 
 
-def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> Iterator[Attention]:
-    """Go through the workflows by name; a key begins with the name of its workflow."""
+def walk_attention(
+    tx: Transaction, desk: Desk, sight: Sight, after: str, survey: Survey | None = None
+) -> Iterator[Attention]:
+    """Go through the workflows by name; a key begins with the name of its workflow.
+
+    A survey that a caller has made is used again: then its workflows are all that are looked at.
+    """
     if not after.partition("/")[0]:
         ours = (
             *_undelivered(tx, sight),
@@ -94,9 +99,9 @@ def _walk_attention(tx: Transaction, desk: Desk, sight: Sight, after: str) -> It
     for each in people.list_strays(tx, limit=PAGE_ROWS_MAX):
         strays.setdefault(each.workflow_id, []).append(each)
     first = after.partition("/")[0]
-    for survey in _walk_workflows(tx, first):
-        for workflow in survey.workflows.values():
-            for entry in _attend(survey, sight, workflow, strays.get(workflow.id, [])):
+    for looked in _walk_workflows(tx, first) if survey is None else (survey,):
+        for workflow in looked.workflows.values():
+            for entry in _attend(looked, sight, workflow, strays.get(workflow.id, [])):
                 if entry.workflow != first or entry.key > after:
                     yield entry
 

@@ -17,6 +17,7 @@ from duly.desk.connection import Connections
 from duly.desk.deploy import read_findings
 from duly.desk.envelope import Envelopes
 from duly.desk.explanation import read_facts
+from duly.desk.figure import Figures
 from duly.desk.find import Finds
 from duly.desk.guide import Authors
 from duly.desk.history import Histories
@@ -57,6 +58,7 @@ class Views(
     Envelopes,
     Plans,
     Certificates,
+    Figures,
     Finds,
     Inquiries,
     Identities,

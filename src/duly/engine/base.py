@@ -60,6 +60,7 @@ class Parts:
     has_new_handler: Callable[[], bool] = lambda: False
     models: AskModel | None = None  # the way to language models (M2)
     model_settings: Mapping[str, ModelSettings] = field(default_factory=lambda: NO_MODELS)
+    worker_starts: Callable[[], int] = lambda: 0  # processes for scripts, since the host opened
 
     def way(
         self, run: Run, counts: Counts, *, is_escalated: bool = False, was_empty: bool = False

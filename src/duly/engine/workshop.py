@@ -39,6 +39,11 @@ class Workshop:
     sandbox: Sandbox
     studies: Studies | None = None
     apart: Apart | None = None
+    pools: tuple[Pool, ...] = ()
+
+    def count_starts(self) -> int:
+        """Count the processes that were started for scripts; one that died is started again."""
+        return sum(each.starts for each in self.pools)
 
     async def close(self) -> None:
         """End every process."""
@@ -80,6 +85,7 @@ def build_workshop(
             Language.PYTHON: python,
         }
     )
+    pools = (pool, python.pool)
     if studies is None:
-        return Workshop(sandbox if wrap is None else wrap(sandbox))
-    return Workshop(sandbox, studies, Apart(studies.ask, python.type_check))
+        return Workshop(sandbox if wrap is None else wrap(sandbox), pools=pools)
+    return Workshop(sandbox, studies, Apart(studies.ask, python.type_check), pools)

@@ -256,6 +256,7 @@ class Pool:
         self._reaper = Reaper(idle_s, self._reap)
         self._looking: asyncio.TimerHandle | None = None
         self._starting = 0
+        self.starts = 0  # processes since the pool was made
         self._moved = asyncio.Event()  # set for a moment: a worker is idle, or one fewer starts
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="duly-javascript")
         self._beside: set[Future[Any]] = set()  # what runs in threads
@@ -434,6 +435,7 @@ class Pool:
 
     async def _start(self) -> Worker:
         worker = self._make(self._env)
+        self.starts += 1
         self._all.add(worker)
         try:
             self._check_lock(await worker.ready())

@@ -33,6 +33,7 @@ from duly.store import claim as claims
 from duly.store import due as due_now
 from duly.store import upkeep as keeping
 from duly.store.base import Backend, barrier, in_turns, read, rider
+from duly.store.tally import Tally
 
 
 class Store:
@@ -40,6 +41,7 @@ class Store:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        self.tally = Tally()
 
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""

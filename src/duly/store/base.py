@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from duly.errors import Stale
+from duly.store.tally import Move, Tally
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +97,7 @@ class HasBackend(Protocol):
     """A class that carries verbs."""
 
     backend: Backend
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +138,16 @@ class StoreVerb(Generic[P, R]):
         if store is None:
             return self
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            moves: list[Move] = []
+
             def transaction(tx: Transaction) -> R:
-                return self.body(tx, *args, **kwargs)
+                return store.tally.noted(lambda: self.body(tx, *args, **kwargs), moves)
 
             transaction.__name__ = self.name  # a backend that runs it can say what it is
-            return store.backend.transact(transaction, self.durability)
+            result = await store.backend.transact(transaction, self.durability)
+            store.tally.add(moves)
+            return result
 
         return call
 

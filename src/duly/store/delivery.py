@@ -65,6 +65,8 @@ from duly.store.lane import (
 )
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action
+from duly.store.tally import DELIVERIES as COUNTED
+from duly.store.tally import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,6 +495,8 @@ def move_row(
         holder=host,
         now=now,
     )
+    if new.status is not old.status:
+        note(COUNTED, new.status)
 
 
 def _name(delivery: Delivery) -> str:

@@ -21,7 +21,7 @@ from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
 from duly.rules.schedule import DAY_MS
 from duly.rules.seal import judge, make_seal
-from duly.rules.word import Act, Known, Status
+from duly.rules.word import Act, Known, MutationStatus, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import (
@@ -36,6 +36,7 @@ from duly.store.record import (
 )
 from duly.store.run import write_stop
 from duly.store.seal import seal_end, seal_late
+from duly.store.tally import note_row, note_tool
 
 NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is compared with it
 
@@ -294,7 +295,13 @@ def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
     found = tx.one("get_mutation", id=mutation_id)
     if found is None:
         raise NotFound(code="no_mutation", subject=mutation_id, next=see("mutations"))
-    return MutationRow(*found)
+    return _seen(MutationRow(*found))
+
+
+def read_held_row(tx: Transaction, run_id: str) -> MutationRow | None:
+    """Read the row that a run holds, if it has one."""
+    found = tx.one("get_held_mutation", held_by=run_id)
+    return None if found is None else _seen(MutationRow(*found))
 
 
 def read_held(tx: Transaction, mutation_id: str) -> tuple[MutationRow, RunRow]:
@@ -366,6 +373,7 @@ def open_row(
         basis=basis,
         now=now,
     )
+    note_row(run_id, new.row, call.tool)
     if call.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
     return key
@@ -400,7 +408,9 @@ def _send_row(
         now=now,
     )
     (mutation_id,) = statements.must(sent, f"The mutation of run {run_id}")
-    return read_mutation(tx, mutation_id)
+    row = read_mutation(tx, mutation_id)
+    note_row(run_id, MutationStatus.IN_FLIGHT)
+    return row
 
 
 def settle_run(
@@ -462,6 +472,14 @@ def _settle_row(
     )
     if new.row in FINAL:
         seal_end(tx, run_id)
+    if new.row is not None and new.row is not old.row:
+        note_row(run_id, new.row)
+
+
+def _seen(row: MutationRow) -> MutationRow:
+    """Remember which tool a row calls: its next move is counted under that name."""
+    note_tool(row.held_by, row.tool)
+    return row
 
 
 def _outage_columns(outage: Outage | None) -> dict[str, int | None]:

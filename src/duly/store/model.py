@@ -16,6 +16,7 @@ from duly.errors import PermissionDenied, see
 from duly.rules.model import Purpose, QuestionStatus, day_of
 from duly.store import statements
 from duly.store.base import Transaction
+from duly.store.tally import QUESTIONS, TOKENS, note
 
 QUESTIONS_KEPT: Final = 400  # of one workflow: more than one step can ask
 DAYS_KEPT: Final = 366
@@ -166,6 +167,9 @@ def end_question(tx: Transaction, question_id: str, ended: EndedQuestion, *, now
         tokens_in=tokens_in,
         tokens_out=tokens_out,
     )
+    note(QUESTIONS, model, ended.status)
+    note(TOKENS, model, "in", by=tokens_in)
+    note(TOKENS, model, "out", by=tokens_out)
 
 
 def find_answer(tx: Transaction, chain: str, digest: str) -> RecordedAnswer | None:

@@ -294,8 +294,10 @@ def list_waiting(tx: Transaction, *, limit: int = 100) -> tuple[WaitingRow, ...]
 
 def get_held_mutation(tx: Transaction, run_id: str) -> MutationRow:
     """Read the row of the ledger a run answers for now (L1)."""
-    found = tx.one("get_held_mutation", held_by=run_id)
-    return MutationRow(*_known(found, "no_mutation", run_id))
+    found = ledger.read_held_row(tx, run_id)
+    if found is None:
+        raise NotFound(code="no_mutation", subject=run_id)
+    return found
 
 
 def find_target_action(

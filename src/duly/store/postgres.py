@@ -138,6 +138,11 @@ class PostgresBackend:
         """Return when everything committed so far is on the server's disk."""
         await self._use(ServerSession.flush)
 
+    async def count_bytes(self) -> int:
+        """Return how many bytes the database takes on the server."""
+        ((size,),) = await self.ask(lambda tx: tx.all("count_bytes"))
+        return int(size)
+
     async def close(self) -> None:
         """Wait for every transaction, make all durable, and give the connections back."""
         if self._closing is None:

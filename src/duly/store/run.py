@@ -23,6 +23,7 @@ from duly.store import recording, statements
 from duly.store.base import Fence, Transaction
 from duly.store.parameter import as_set
 from duly.store.record import Action, Commit, JournalEvent, Pinned, Reserve, RunRow, Stop
+from duly.store.tally import RUNS, RUNS_STARTED, note, note_heir
 from duly.words.warning import say_dropped
 
 LOOKED_AT_ONCE: Final = 500  # of the ids of a reservation, so many are looked up in one statement
@@ -72,6 +73,7 @@ def open_run(
         state_before=state,
         now=now,
     )
+    note(RUNS_STARTED, begun.kind)
     return Started(run_id, standing.active_version, state, standing.counter)
 
 
@@ -323,12 +325,14 @@ def follow_run(
         **_count_columns(counts),
         now=now,
     )
+    note(RUNS_STARTED, run.kind)
     if change.inherits:
         statements.dispose(
             tx, run.workflow_id, run.id, change.reserved, now, successor_id=successor_id
         )
         whose = f"The mutation of run {run.id}"
         tx.change("pass_mutation", whose, held_by=run.id, successor_id=successor_id, now=now)
+        note_heir(run.id, successor_id)
 
 
 def write_stop(
@@ -407,6 +411,7 @@ def _finish(
         now=now,
     )
     handler, counter, prepared_by = statements.must(finished, f"Run {run_id}")
+    note(RUNS, new.status)
     return handler, counter, prepared_by
 
 

@@ -34,6 +34,7 @@ from duly.rules.value import decode, digest
 from duly.store.base import Row, Transaction
 from duly.store.parameter import as_set
 from duly.store.record import AllowanceRow, MutationRow
+from duly.store.tally import note_tool
 
 PAGE_ROWS: Final = 200
 CONTENTS_CHARS_MAX: Final = 16 * 1024 * 1024  # read at once; a single run may have more
@@ -71,6 +72,7 @@ def seal_end(tx: Transaction, run_id: str) -> None:
     found = tx.one("get_held_mutation", held_by=run_id)
     assert found is not None, run_id
     row, key = MutationRow(*found), tx.seal_key
+    note_tool(run_id, row.tool)
     if not row.has_ended or key is None:
         return
     contents = _kept_contents(tx, run_id)

@@ -25,6 +25,7 @@ from duly.store import mark, queries
 from duly.store.base import Durability, Transaction, Watchers
 from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
+from duly.store.figure import SyncTimes
 from duly.store.inquiry import ResultTable, SelectRunner
 from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
@@ -61,12 +62,14 @@ class SqliteBackend:
         writer: Writer,
         questions: Questions | None = None,
         inquiries: SelectRunner | None = None,
+        syncs: SyncTimes | None = None,
     ) -> None:
         self._disk = disk
         self._connection = connection
         self._writer = writer
         self._questions = questions  # none, where the disk has room for one connection
         self._inquiries = inquiries
+        self.syncs = syncs or SyncTimes(disk.sync_wal)
         self.was_brought_up = False  # by this process, from an older schema (L11)
         # Called after a commit that wrote, also if the caller of that write has gone: a watcher
         # that reads then sees what was written.
@@ -101,6 +104,10 @@ class SqliteBackend:
     async def sync(self) -> None:
         """Return when everything committed so far is power-loss durable."""
         await self._writer.sync()
+
+    async def count_bytes(self) -> int:
+        """Return how many bytes the database and its log take; one that is no file takes none."""
+        return sum(_size(Path(f"{self._disk.path}{suffix}")) for suffix in ("", "-wal"))
 
     async def integrity_check(self, *, full: bool = False) -> None:
         """Raise StoreDamaged if the database is unsound; `full` compares the indexes as well."""
@@ -141,6 +148,13 @@ class SqliteBackend:
         await self._writer.close()
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
@@ -176,12 +190,13 @@ async def open_sqlite(
         with contextlib.suppress(Exception):
             await asyncio.shield(thread)
         raise
+    syncs = SyncTimes(disk.sync_wal)
     writer = Writer(
         connection,
         statements,
         env,
         path=disk.path,
-        sync_wal=disk.sync_wal,
+        sync_wal=syncs,
         release=disk.release,
         say_closed=lambda: _say_closed(connection, wanted),
         say_level=lambda: mark.say_level(connection, wanted.statements),
@@ -193,7 +208,7 @@ async def open_sqlite(
     if disk.has_readers:
         questions = Questions(Reader(disk, env, writer), statements, writer)
         inquiries = SelectRunner(disk, env, writer)
-    backend = SqliteBackend(disk, connection, writer, questions, inquiries)
+    backend = SqliteBackend(disk, connection, writer, questions, inquiries, syncs)
     backend.was_brought_up = opening.was_brought_up
     return backend
 

@@ -17,11 +17,13 @@ from duly.rules.delivery import JournalStatus, depth_after, first_status
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
 from duly.rules.lifecycle import Run
 from duly.rules.retention import FINAL
-from duly.rules.word import Reserved
+from duly.rules.word import Reserved, Status
 from duly.store.base import Fence, Row, Transaction, stale
 from duly.store.parameter import as_set
 from duly.store.record import Action, JournalEvent, RunRow
 from duly.store.seal import seal_end
+from duly.store.tally import RUNS, note_row
+from duly.store.tally import note as tally_note
 
 GONE: Final = ""  # the digest of a content that retention took away
 
@@ -298,6 +300,8 @@ def change_run(
     """
     decided = guarded(workflow_id, run_id, old, new)
     tx.change(statement, f"Run {run_id}", **decided, **further)
+    if new.status is not old.status and new.status is not Status.ACTIVE:
+        tally_note(RUNS, new.status)
 
 
 def move_run(tx: Transaction, fence: Fence, run_id: str, old: Run, new: Run, now: int) -> None:
@@ -346,6 +350,8 @@ def move_row(
     )
     if new.row in FINAL:
         seal_end(tx, run_id)
+    if new.row is not None:
+        note_row(run_id, new.row)
 
 
 def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publication) -> None:

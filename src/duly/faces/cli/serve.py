@@ -27,7 +27,7 @@ import click
 from duly.api.text import visible
 from duly.errors import DulyError, StillSending
 from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
-from duly.faces.cli.serve_log import logging_to_stderr
+from duly.faces.cli.serve_log import IDS, logging_to_stderr
 from duly.faces.cli.shown import listening, page_options, read_page, showing, write_link
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ LEVELS: Final = {
     "run.failed": logging.WARNING,
 }
 TOLD_OUTCOMES: Final = frozenset({"applied", "skipped"})
+NAMED: Final = ("workflow", "run", "mutation")  # what an announcement names by an id
 
 log = logging.getLogger("duly.serve")
 
@@ -58,16 +59,25 @@ Leave = Callable[[int], NoReturn]
 @click.command()
 @click.option("--verbose", "-v", is_flag=True, help="Log everything, also what changed nothing.")
 @click.option("--quiet", "-q", is_flag=True, help="Log only what is wrong.")
+@click.option(
+    "--log",
+    "form",
+    type=click.Choice(("text", "json")),
+    default="text",
+    help="How each line of the log is written; JSON has ids for `duly why`.",
+)
 @page_options
 @pass_face
-def serve(face: Face, verbose: bool, quiet: bool, no_page: bool, page_port: int | None) -> None:
+def serve(
+    face: Face, verbose: bool, quiet: bool, form: str, no_page: bool, page_port: int | None
+) -> None:
     """Run the host until it is stopped (Ctrl-C, or SIGTERM).
 
     \b
     Example: duly serve --verbose
     """
     page = read_page(face.project, no_page=no_page, port=page_port)
-    serve_project(face, page, verbose=verbose, quiet=quiet)
+    serve_project(face, page, verbose=verbose, quiet=quiet, as_json=form == "json")
 
 
 def serve_project(
@@ -76,12 +86,14 @@ def serve_project(
     *,
     verbose: bool,
     quiet: bool,
+    as_json: bool = False,
     beside: Beside | None = None,
 ) -> None:
     """Serve the project's host, with its page if there is one; `beside` runs as long as it does."""
     project = face.project
     with ExitStack() as stack:
-        show_status = stack.enter_context(logging_to_stderr(verbose=verbose, quiet=quiet))
+        logged = logging_to_stderr(verbose=verbose, quiet=quiet, as_json=as_json)
+        show_status = stack.enter_context(logged)
 
         def leave(status: int) -> NoReturn:
             """End the process at once, without waiting for its threads; nothing is given back."""
@@ -431,7 +443,16 @@ def _tell(event: Journaled) -> None:
         level = logging.DEBUG
     said = say_announcement(event.topic, event.payload)
     look = " See `duly attention`." if event.topic == Topic.NEEDS_ATTENTION else ""
-    log.log(level, "%s%s", said, look)
+    log.log(level, "%s%s", said, look, extra={IDS: _ids(event)})
+
+
+def _ids(event: Journaled) -> dict[str, str]:
+    """Return what an event is about, by the ids that commands take."""
+    told = event.payload or {}
+    ids = {"event": f"bus:{event.id}", "topic": event.topic}
+    ids |= {each: told[each] for each in NAMED if isinstance(told.get(each), str)}
+    why = next((ids[each] for each in ("mutation", "run", "workflow") if each in ids), None)
+    return ids if why is None else ids | {"why": why}
 
 
 async def _status(host: Host) -> str:

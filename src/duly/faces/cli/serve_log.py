@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
 
 from duly.api.text import visible
+
+IDS: Final = "duly_ids"  # the attribute of a record that has its ids
 
 
 class Visibly(logging.Formatter):
@@ -18,15 +23,33 @@ class Visibly(logging.Formatter):
         return visible(super().format(record), is_block=True).replace("\n", "\n  ")
 
 
+class JsonLines(logging.Formatter):
+    """Writes each record as one line of JSON, with the ids that its caller gave to it.
+
+    `why` of each line is what `duly why` takes; the others name what the line is about.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"at": at, "level": record.levelname.lower(), "logger": record.name}
+        line["message"] = visible(record.getMessage(), is_block=True)
+        line |= getattr(record, IDS, {})
+        if record.exc_info:
+            line["trace"] = visible(self.formatException(record.exc_info), is_block=True)
+        return json.dumps(line, ensure_ascii=True)
+
+
 @contextmanager
-def logging_to_stderr(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str], None] | None]:
+def logging_to_stderr(
+    *, verbose: bool, quiet: bool, as_json: bool = False
+) -> Iterator[Callable[[str], None] | None]:
     """Write the log to stderr; on a terminal answer what shows a status below it."""
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     root = logging.getLogger("duly")
-    with _handler() as (handler, show_status):
-        handler.setFormatter(
-            Visibly("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
-        )
+    with _handler(is_plain=as_json) as (handler, show_status):
+        plain = Visibly("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S%z")
+        handler.setFormatter(JsonLines() if as_json else plain)
         before = (root.level, root.propagate)
         root.setLevel(level)
         root.propagate = False
@@ -40,8 +63,8 @@ def logging_to_stderr(*, verbose: bool, quiet: bool) -> Iterator[Callable[[str],
 
 
 @contextmanager
-def _handler() -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]:
-    if not sys.stderr.isatty():
+def _handler(*, is_plain: bool) -> Iterator[tuple[logging.Handler, Callable[[str], None] | None]]:
+    if is_plain or not sys.stderr.isatty():
         yield logging.StreamHandler(sys.stderr), None
         return
     from rich.console import Console

@@ -126,6 +126,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "connections": Row(LOOK, "List the connections to outside services."),
     "wait": Row(LOOK, "Wait until something stands otherwise."),
     "writes": Row(LOOK, "Count the writes of the host that runs."),
+    "figures": Row(LOOK, "List the figures of the host, for a monitor."),
     "next-due": Row(LOOK, "Say when the host has something to do next."),
     "approve": Row(
         DECIDE,

@@ -7,24 +7,22 @@ it; a host that does not answer within seconds is said to be silent.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from duly import __version__
-from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import Scope
 from duly.api.value import Json
-from duly.api.word import Standing
+from duly.api.word import FigureName
 from duly.errors import StoreUnavailable
 from duly.faces.web.guard import OPEN, Entry, visit_of
+from duly.words.figure import MEANINGS
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SILENT_S: Final = 5.0  # after which a host that has not answered is said to be silent
-AT_MOST: Final = f"up to {PAGE_ROWS_MAX}"  # what one question returns
 
 
 def list_entries() -> Iterator[Entry]:
@@ -57,25 +55,28 @@ class Health:
 
 
 async def metrics(request: Request) -> Response:
-    """Write the figures there are."""
-    session = visit_of(request).session
-    workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
-    waiting: Any = await session.call("attention_count")
-    standings = Counter(each["standing"] for each in workflows)
+    """Write the figures of the host."""
+    found: Any = await visit_of(request).session.call("figures")
     lines = [
-        *_figure("duly_info", "The version that runs.", [(f'version="{__version__}"', 1)]),
-        *_figure(
-            "duly_workflows",
-            f"Workflows by standing, {AT_MOST}.",
-            [(f'standing="{each}"', standings[each]) for each in Standing],
-        ),
-        *_figure("duly_attention", f"What waits for a person, {AT_MOST}.", [("", waiting)]),
+        "# HELP duly_info The version that runs.",
+        "# TYPE duly_info gauge",
+        f'duly_info{{version="{__version__}"}} 1',
     ]
+    by_name: dict[str, list[Any]] = {}
+    for each in found:
+        by_name.setdefault(each["name"], []).append(each)
+    for name, figures in by_name.items():
+        known = FigureName(name)
+        lines += [f"# HELP {name} {MEANINGS[known]}", f"# TYPE {name} {known.kind}"]
+        lines += [f"{name}{_labels(each['labels'])} {each['value']:.12g}" for each in figures]
     return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
 
 
-def _figure(name: str, told: str, values: list[tuple[str, int]]) -> Iterator[str]:
-    yield f"# HELP {name} {told}"
-    yield f"# TYPE {name} gauge"
-    for labels, value in values:
-        yield f"{name}{{{labels}}} {value}" if labels else f"{name} {value}"
+def _labels(labels: Mapping[str, str]) -> str:
+    """Spell labels; a name that a person chose may have any character in it."""
+    pairs = [f'{name}="{_escape(value)}"' for name, value in labels.items()]
+    return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

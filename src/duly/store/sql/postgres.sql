@@ -206,3 +206,7 @@ select count(*) from workflow
 -- empty_counters
 -- What a new store begins with, and what a moved one brings along.
 delete from counter
+
+-- count_bytes
+-- How large the database is, as the server's own files say.
+select pg_database_size(current_database())

@@ -156,3 +156,23 @@ where a.target = i.key and a.workflow_id = :workflow_id order by a.id limit :lim
 -- The last time that a person or an extension did this to each thing (A6). The scan is over the set.
 select a.id, a.at, a.by, a.verb, a.workflow_id, a.target, a.detail from json_each(:targets) i cross join action a
 where a.id = (select l.id from action l where l.target = i.key and l.workflow_id = :workflow_id and l.verb = :verb order by l.id desc limit 1)
+
+-- survey_waiting
+-- How much waits in each topic, no further than the limit, and since when the first of it (U1). What a topic without a consumer holds beyond what was work is an output (W9).
+-- The scans are over the set and over what a limit cuts.
+select t.workflow_id,
+  (select count(*) from (select 1 from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending'
+    and e.seq <= case when t.consumer is null then t.worked_until else :seq_max end limit :limit) as waiting),
+  (select e.created_at from event e where e.workflow_id = t.workflow_id and e.topic = t.name and e.status = 'pending'
+    and e.seq <= case when t.consumer is null then t.worked_until else :seq_max end order by e.seq limit 1)
+from json_each(:ids) i cross join topic t where t.workflow_id = i.key and (t.consumer is not null or t.worked_until > 0)
+
+-- count_open_runs
+-- Open runs and the rows they hold, by status; a workflow has one open run at most (scan of run_one_open, sort of what it finds).
+select r.status, m.status, count(*) from run r left join mutation m on m.held_by = r.id where r.open = 1 group by r.status, m.status
+
+-- count_unfinished
+-- The newest deliveries that are not done, by status (B5; scan of what a limit cuts, sort of the words).
+select d.status, count(*) from (
+  select status from delivery where status <> 'done' order by event_id desc, subscriber_id desc limit :limit) as d
+group by d.status
