@@ -175,7 +175,7 @@ def type_it(folder: Path, verb: str, facts: Facts) -> tuple[int, object]:
 
 
 def is_same(figure: dict[str, Any]) -> bool:
-    return not figure["name"].endswith(("_total", "_bytes", "_lag_seconds"))
+    return not figure["name"].endswith(("_total", "_bytes", "_seconds"))
 
 
 def masked(folder: Path, text: str) -> str:

@@ -63,6 +63,7 @@ WANTED: Final[Mapping[str, str]] = {
     "explained": "the id of a run or a mutation, the name of a workflow, or bus:<event id>",
     "false_alone": "false, or left out",
     "file_to_write": "the name of the file to write",
+    "printable_path": "a path without control characters",
     "function": "a function",
     "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
     "hash": "the hash that was shown with the call",

@@ -259,4 +259,10 @@ DEMO: Final[Mapping[str, Pair]] = {
         "Nothing has moved for {seconds} s in {subject}.",
         "Look at its status, and at its log, {log}.",
     ),
+    "no_systemd": (
+        "There is no systemd here that could run a service[ ({cause})].",
+        "Print the unit and use it elsewhere, or run the host by what starts programs here.",
+    ),
+    "systemd_refused": ("systemd refused: {cause:bare}.", "Correct that, then do it again."),
+    "no_service": ("There is no service {subject} here.", "Install it first."),
 }

@@ -209,6 +209,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "adopt": Row(WRITE, "Put a proposed source to use.", is_moving=True),
     "decline": Row(WRITE, "Turn a proposal down."),
     "remove": Row(WRITE, "Take a workflow out of service."),
+    "service": Row(KEEP, "Let systemd run the host.", f"{HERE}.systemd:service"),
     "secret": Row(KEEP, "Set, list and drop secrets of connectors.", f"{HERE}.secret:secret"),
     "secret set": Row(
         KEEP,
