@@ -170,8 +170,10 @@ class WorkflowPolicy:
 
     approvals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     mutate_reads: Literal["none", "by_id"] = "none"
+    silent_after_days: int | None = None
 
     def __post_init__(self) -> None:
+        _check_numbers(self)
         _freeze_approvals(self)
         if self.mutate_reads not in ("none", "by_id"):
             raise ConfigError(

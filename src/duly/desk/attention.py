@@ -19,12 +19,12 @@ from duly.desk.page import PAGE_DEFAULT, check_page
 from duly.desk.record import Attention
 from duly.desk.sight import Sight, known_only
 from duly.fact import Offer, Reason
-from duly.rules.account import Waiting
+from duly.rules.account import Waiting, is_silent
 from duly.rules.blind import blind_facts
 from duly.rules.count import Count, noun_of_topic
 from duly.rules.delivery import DeliveryStatus
 from duly.rules.proposal import is_by_model
-from duly.rules.schedule import moment
+from duly.rules.schedule import DAY_MS, moment
 from duly.rules.standing import Code, needs_person
 from duly.rules.verb import question
 from duly.store import bus, people, proposal
@@ -128,6 +128,7 @@ def _attend(
     yield from _orphaned(book, sight, workflow)
     yield from _proposed(survey, workflow)
     yield from _restored(survey, workflow)
+    yield from _silent(survey, sight, workflow)
     yield from _stale(book, sight, workflow)
     if strays:
         yield _stray(sight, workflow, strays)
@@ -202,6 +203,21 @@ def _restored(survey: Survey, workflow: WorkflowRow) -> Iterator[Attention]:
         reason = Reason(Code(cause), workflow.name, blind_facts(copied, cause))
         offers = (offer.on_workflow("resume", workflow.name),)
         yield _entry(workflow, "restored", reason, copied, offers=offers)
+
+
+def _silent(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Iterator[Attention]:
+    """Say that nothing came in for longer than a person expects; one who paused it expects none."""
+    policy = sight.policy.workflows.get(workflow.name)
+    days = None if policy is None else policy.silent_after_days
+    if days is None or workflow.paused:
+        return
+    newest = survey.newest_input(workflow.id)
+    since = workflow.created_at if newest is None else newest
+    if is_silent(since, sight.now_ms, days):
+        facts = {"days": days, "since": moment(since)}
+        reason = Reason(Waiting.SILENT, workflow.name, facts)
+        offers = (offer.on_workflow("run_now", workflow.name),)
+        yield _entry(workflow, "silent", reason, since + days * DAY_MS, offers=offers)
 
 
 def _stale(book: Book, sight: Sight, workflow: WorkflowRow) -> Iterator[Attention]:

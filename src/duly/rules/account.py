@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from duly.rules.event import EventStatus
+from duly.rules.schedule import DAY_MS
 from duly.rules.word import Kind, MutationStatus
 
 # -- It is over ---------------------------------------------------------------------------------
@@ -136,6 +137,11 @@ def became(
     return Came.INPUT_LED_ON if is_left else UNTOUCHED[status]
 
 
+def is_silent(newest_ms: int, now_ms: int, days: int) -> bool:
+    """Tell whether nothing came in for longer than so many days."""
+    return now_ms - newest_ms > days * DAY_MS
+
+
 # -- What else waits for a person (F8) ----------------------------------------------------------
 
 
@@ -143,6 +149,7 @@ class Waiting(StrEnum):
     """What waits for a person and is no open run; a restored workflow is in `standing.Code`."""
 
     STALE = "stale"
+    SILENT = "silent"
     ORPHANED = "orphaned"
     PROPOSAL = "proposal"
     STRAY = "stray"

@@ -185,6 +185,11 @@ class Survey:
             return BlindCause.BACKUP
         return self._blind_causes.get(workflow.blind_since, BlindCause.BACKUP)
 
+    def newest_input(self, workflow_id: str) -> int | None:
+        """Return when the newest input of a workflow came, if there was any (U2)."""
+        rows = self._of(workflow_id, "survey_newest", limit=COUNT_MAX)
+        return None if not rows or rows[0][0] is None else int(rows[0][0])
+
     # -- Counts ---------------------------------------------------------------------------------
 
     def pending(self, workflow_id: str, *, before: int) -> tuple[PendingRow, ...]:

@@ -16,6 +16,7 @@ _HELD: Final = (
 )
 SHORT: Final[Mapping[str, str]] = {
     "stale": "Pending for more than {days} days: {counts}",
+    "silent": "Nothing came in for more than {days} days",
     "orphaned": "Left behind by version {version}: {counts}",
     "proposal": "Another script, version {version}, is proposed and not in use",
     "stray": "A fault of Duly holds {inputs}",
@@ -46,6 +47,10 @@ LONG: Final[Mapping[str, str]] = {
     "stale": (
         "Pending for more than {days} days: {counts}, the oldest {oldest}, since {since}. "
         "Find out why the script leaves them, or skip them."
+    ),
+    "silent": (
+        "Nothing has come in since {since}; the settings expect something within {days} days. "
+        "Look whether its source still sends, or let it look now."
     ),
     "orphaned": (
         "Left behind: {counts}, the oldest {oldest}; version {version} does not take them. "

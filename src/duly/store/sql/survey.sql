@@ -176,3 +176,11 @@ select r.status, m.status, count(*) from run r left join mutation m on m.held_by
 select d.status, count(*) from (
   select status from delivery where status <> 'done' order by event_id desc, subscriber_id desc limit :limit) as d
 group by d.status
+
+-- survey_newest
+-- When the newest input of each workflow came (U2), among its newest events; where all of these came of others, when the newest of them did. The scans are over the set and over what a limit cuts.
+select i.key, coalesce(
+  (select max(n.created_at) from (select e.seq, e.created_at from event e where e.workflow_id = i.key order by e.seq desc limit :limit) as n
+    where not exists (select 1 from cause c where c.workflow_id = i.key and c.seq = n.seq and c.root <> c.seq)),
+  (select e.created_at from event e where e.workflow_id = i.key order by e.seq desc limit 1))
+from json_each(:ids) i
