@@ -16,6 +16,8 @@ ACCOUNT = ("tests/desk/test_account.py",)
 WHY = ("tests/desk/test_why.py",)
 VIEWS = ("tests/desk/test_views.py",)
 RULES = ("tests/rules/test_standing.py",)
+SILENCE = ("tests/desk/test_silence.py",)
+FIGURES = ("tests/desk/test_figures.py",)
 WORDS = ("tests/words/test_sentence.py",)
 PAGES = ("tests/desk/test_why.py::test_a_page_of_attention_goes_on_from_a_key",)
 ONCE = ("tests/desk/test_account.py::test_pages_of_outputs_show_each_once_whatever_the_clock_did",)
@@ -106,5 +108,7 @@ BREAKS = (
     ),
     Break("U4", "duly.rules.standing", "is_stale", _is_never, ACCOUNT, "nothing is ever stale"),
     Break("U4", "duly.desk.account", "Book.stale", lambda _: {}, ACCOUNT, "no old one is counted"),
+    Break("F8", "duly.rules.account", "is_silent", _is_never, SILENCE, "silence goes unnoticed"),
+    Break("U1", "duly.store.tally", "note", _no_one, FIGURES, "nothing is counted"),
     Break("W9", "duly.desk.account", "Book.orphaned", lambda _: {}, LEFT, "the rest is unseen"),
 )
