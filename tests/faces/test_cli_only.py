@@ -75,9 +75,12 @@ def complete(folder: Path, complete: completion.Completer, begun: str) -> list[s
     return [each.value for each in complete(root, click.Argument(["id"]), begun)]
 
 
-def test_tab_completes_ids_newest_first(past: tuple[Path, Facts]) -> None:
+def test_tab_completes_ids_newest_first(
+    past: tuple[Path, Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """U6: of one kind by digits, of several with their kind; each names one thing."""
     folder, facts = past
+    monkeypatch.setattr(completion, "PATIENCE_S", 60.0)  # a busy machine answers later
     mutations = complete_id(("mutation",))
     assert complete(folder, mutations, "") == []
     with running(folder):
