@@ -36,7 +36,7 @@ from duly.rules.delivery import (
 )
 from duly.rules.delivery import discard as discard_dead
 from duly.rules.event import Publication, check_ingress
-from duly.store import statements
+from duly.store import statements, tally
 from duly.store.base import Transaction
 from duly.store.bus import (
     JournalRow,
@@ -65,8 +65,6 @@ from duly.store.lane import (
 )
 from duly.store.people import PAGE_ROWS_MAX
 from duly.store.record import Action
-from duly.store.tally import DELIVERIES as COUNTED
-from duly.store.tally import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,8 +493,7 @@ def move_row(
         holder=host,
         now=now,
     )
-    if new.status is not old.status:
-        note(COUNTED, new.status)
+    tally.note_delivery(old.status, new.status)
 
 
 def _name(delivery: Delivery) -> str:

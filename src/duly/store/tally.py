@@ -64,6 +64,12 @@ def note_tool(held_by: str, tool: str) -> None:
     note(_SEEN, held_by, tool)
 
 
+def note_delivery(old: str, new: str) -> None:
+    """Note what became of a delivery of the bus, if that is news (B4)."""
+    if new != old:
+        note(DELIVERIES, new)
+
+
 def note_heir(run_id: str, successor_id: str) -> None:
     """Note that a successor holds the row of a run from now on (R5)."""
     note(_PASSED, run_id, successor_id)
