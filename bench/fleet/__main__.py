@@ -46,6 +46,7 @@ class Plan:
 
 
 WHOLE = Plan(rounds=3, runs=800, seconds=3.0, hosts=(1, 2, 4), workflows=(8, 100))
+SHORT = Plan(rounds=1, runs=200, seconds=1.0, hosts=(1, 2, 4), workflows=(8, 100))
 QUICK = Plan(rounds=1, runs=16, seconds=0.4, hosts=(2,), workflows=(8,))
 
 
@@ -62,11 +63,12 @@ def main() -> None:
     """Measure what the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="does it run at all?")
+    parser.add_argument("--short", action="store_true", help="one short round of everything")
     parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where peers are kept")
     options = parser.parse_args()
     os.environ["DULY_KEY"] = base64.b64encode(os.urandom(32)).decode()
-    around, plan = Surroundings(), QUICK if options.quick else WHOLE
+    around, plan = Surroundings(), QUICK if options.quick else SHORT if options.short else WHOLE
     with tempfile.TemporaryDirectory(prefix="fleet-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
