@@ -127,14 +127,17 @@ def _hunt(suite: Suite, options: argparse.Namespace) -> int:
     bugs = suite.bugs
     tasks = [(number, start) for start in planted.RANGES for number in range(len(bugs))]
     hunted = survey.spread(partial(survey.hunt, of=suite.name), tasks, options.jobs)
-    found = list(_with_bar(hunted, len(tasks)))
+    found = []
+    for name, start, seed in _with_bar(hunted, len(tasks)):
+        found.append((name, start, seed))
+        told = "was NOT found" if seed is None else f"was found after {seed - start + 1} schedules"
+        if not options.json:
+            _say(f"from {start}: {name} {told}")
+            sys.stdout.flush()
     missed = [(name, start) for name, start, seed in found if seed is None]
     if options.json:
         _say_json([{"bug": name, "from": start, "seed": seed} for name, start, seed in found])
         return 1 if missed else 0
-    for name, start, seed in found:
-        told = "was NOT found" if seed is None else f"was found after {seed - start + 1} schedules"
-        _say(f"from {start}: {name} {told}")
     _say(f"{len(bugs)} bugs, {len(planted.RANGES)} ranges, {len(missed)} not found")
     return 1 if missed else 0
 
