@@ -39,6 +39,10 @@ class Clock:
         year = "" if there.year == now.year else f" {there.year}"
         return f"{there.day} {there:%b}{year} {there:%H:%M %Z}"
 
+    def say_day(self, at: datetime) -> str:
+        """Say when something will be, with its day of the week: “Mon 3 May 09:12 UTC”."""
+        return f"{at.astimezone(ZoneInfo(self.zone)):%a} {self.say(at)}"
+
     def say_wait(self, until: datetime | None) -> str:
         """Say how far away a time is: “in 3 min”, or “now”."""
         wait_ms = 0 if until is None else (until - self.now).total_seconds() * SECOND_MS

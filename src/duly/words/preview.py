@@ -92,7 +92,7 @@ def _say_times(each: NextTimes, clock: Clock) -> str:
     planned = each.planned
     said = f"{planned.producer}: {say_schedule(planned, clock)}"
     if planned.kind is Pace.CRON:
-        times = say_list([clock.say(at) for at in each.at])
+        times = say_list([clock.say_day(at) for at in each.at])
         said = f"{said}; next {times}" if times else f"{said}; no such time comes"
     if planned.kind is not Pace.MANUAL and planned.on_deploy:
         said = f"{said}; and at once when you say yes"
@@ -117,7 +117,7 @@ def _say_use(use: ToolUse, what: str) -> str:
 
 def _say_filled(filled: Filled) -> str:
     if filled.value is not None:
-        return f"{filled.name}: always {in_quotes(cut(filled.value, VALUE_CHARS_MAX))}"
+        return f"{filled.name}: always {_say_value(filled.value)}"
     if filled.taken_from:
         names = say_list([in_quotes(each) for each in filled.taken_from])
         return f"{filled.name}: filled in when it runs, from {names}"
@@ -163,10 +163,13 @@ def _say_tried(tried: Passes | None, untried: Sequence[str]) -> list[str]:
     ]
 
 
+def _say_value(text: str) -> str:
+    """Quote a text; an empty one is easily overlooked."""
+    return in_quotes(cut(text, VALUE_CHARS_MAX)) if text else "empty"
+
+
 def _say_read(read: TriedRead) -> str:
-    given = ", ".join(
-        f"{name} {in_quotes(cut(text, VALUE_CHARS_MAX))}" for name, text in read.form if text
-    )
+    given = ", ".join(f"{name} {_say_value(text)}" for name, text in read.form)
     found = "" if read.items is None else f" and found {say_number(read.items, 'item')}"
     return end(
         f"It read {read.tool}{f' with {given}' if given else ''} {say_times(read.times)}{found}"
