@@ -217,6 +217,15 @@ def test_a_grant_names_method_host_and_path(method: str, url: Json, answer: type
     assert type(told) is answer, told
 
 
+def test_a_glob_with_another_scheme_is_compared_as_text() -> None:
+    """A1: only web addresses have parts that Duly knows."""
+    tool = replace(SEND, parameters=(Parameter("place"),))
+    envelope = Envelope((Grant(tool.capability, where={"place": "s3://bills/*"}),))
+    for place, answer in (("s3://bills/7.pdf", Allowed), ("s3://letters/7.pdf", Missing)):
+        told = permit(Request(tool, Step.MUTATE, {"place": place}, envelope=envelope))
+        assert type(told) is answer, told
+
+
 def test_of_several_grants_one_that_covers_the_call_is_enough() -> None:
     """A1: a limit belongs to its own grant."""
     narrow = Grant("mail.write", 1, {"to": "*@acme.com"})

@@ -24,6 +24,7 @@ from duly.rules.catalog import Risk, Tool, ToolKind, bind
 from duly.rules.url import match_url
 from duly.rules.value import Json, digest
 
+WEB: Final = re.compile(r"(https?|\*)://")
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 AFTER_MODEL: Final = "after_model"
 
@@ -152,7 +153,7 @@ def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
 
     An address is matched as it was parsed. A glob with an @ matches one address only, even if the
     tool declares none: "*@acme.com" must let no second one through, nor one that only looks like
-    one (K12). A glob with :// matches one URL, part by part (K4).
+    one (K12). A glob that begins like a web address matches one URL, part by part (K4).
     """
     if isinstance(value, list):
         return bool(value) and all(
@@ -160,7 +161,7 @@ def _matches(value: Json, glob: str, *, is_address: bool) -> bool:
         )
     if not isinstance(value, str):
         return False
-    if not is_address and "://" in glob:
+    if not is_address and WEB.match(glob):
         return match_url(glob, value)
     if not is_address and "@" not in glob:
         return fnmatchcase(value, glob)
