@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,6 +111,25 @@ class Handler:
         return "250 taken"
 
 
+class Taking:
+    """Takes every mail, and keeps none."""
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        return "250 taken"
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherSmtp:
+    """A server that is not the one of the account."""
+
+    port: int
+    controller: Controller
+
+    def close(self) -> None:
+        """End it."""
+        self.controller.stop()
+
+
 class PostOffice:
     """Both servers, and what a test sees of them without the connector."""
 
@@ -131,7 +151,9 @@ class PostOffice:
             else Dovecot(program, self.certificate, PASSWORD)
         )
         self.imap_port, self.smtp_port = self.imap.port, free_port()
-        self._smtp = self._start_smtp()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self._smtp = self._start_smtp(Handler(self), self.smtp_port, context)
 
     def account(
         self, name: str = "ada", *, kind: type[MailAccount] = MailAccount, **more: Any
@@ -200,18 +222,29 @@ class PostOffice:
                 return []
             return [int(each) for each in client.uid("search", *(terms or ("ALL",)))[1][0].split()]
 
+    def known_ids(self, folder: str) -> list[str]:
+        """Name the mails in a folder as the connector does."""
+        with self.signed_in() as client:
+            client.select(_named(folder), readonly=True)
+            validity = int(client.response("UIDVALIDITY")[1][0] or b"0")
+        return [f"{folder}#{validity}.{each}" for each in self.ids(folder)]
+
     def close(self) -> None:
         """End both servers."""
         self._smtp.stop()
         self.imap.close()
 
-    def _start_smtp(self) -> Controller:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate)
+    def another_smtp(self, folder: Path) -> AnotherSmtp:
+        """Run an SMTP server that takes every mail, with a certificate of another authority."""
+        port = free_port()
+        context = Authority(folder / "other-ca").context(HOST, "localhost")
+        return AnotherSmtp(port, self._start_smtp(Taking(), port, context))
+
+    def _start_smtp(self, handler: Any, port: int, context: ssl.SSLContext) -> Controller:
         controller = Controller(
-            Handler(self),
+            handler,
             hostname=HOST,
-            port=self.smtp_port,
+            port=port,
             tls_context=context,
             require_starttls=True,
             auth_require_tls=True,

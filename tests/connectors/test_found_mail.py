@@ -11,8 +11,9 @@ from duly.connectors.base import Applied, NotApplied, Unsure
 from duly.connectors.letter import is_marked, mark_of
 from duly.errors import NotSent, Transient
 from tests.connectors.dovecot import free_port
+from tests.connectors.filing import TO_BOB, mail_of
 from tests.connectors.post_office import HOST, PostOffice
-from tests.connectors.test_mail_account import TO_BOB, call, mail_of
+from tests.connectors.test_mail_account import call
 from tests.connectors.test_mail_server import Talk, alone, talking
 
 MARKED = f"X-Duly-Call: {mark_of('k1')}\r\n\r\nText".encode()

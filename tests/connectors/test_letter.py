@@ -10,7 +10,8 @@ import pytest
 
 from duly.connectors.letter import write_letter
 from duly.errors import Refused
-from tests.connectors.test_mail_account import TO_BOB, call
+from tests.connectors.filing import TO_BOB
+from tests.connectors.test_mail_account import call
 
 # "a", a line end and "Bcc: e@x.org", in the two spellings of RFC 2047.
 HIDDEN = ("=?utf-8?q?a=0D=0ABcc=3A_e=40x.org?=", "=?utf-8?b?YQ0KQmNjOiBlQHgub3Jn?=")

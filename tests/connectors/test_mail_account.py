@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
+from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.connectors.imap import encode_folder
 from duly.connectors.mail_account import MailAccount
 from duly.connectors.registry import Registry
@@ -25,14 +24,10 @@ from duly.errors import (
 )
 from duly.rules.value import Json
 from duly.testing import examine
+from tests.connectors.filing import FILED, TO_BOB, count_filed, mail_of, make_filing
 from tests.connectors.post_office import PASSWORD, PostOffice
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TO_BOB: dict[str, Any] = {
-    "to": ["Bob <bob@example.org>"],
-    "subject": "Hello",
-    "text": "One\n.\nTwo",
-}
 _NUMBERS = count()
 
 
@@ -49,14 +44,6 @@ def call(tool: str, key: str = "k1", **args: Any) -> Call:
         pass
 
     return Call(f"mail.{tool}", args, key, "flow", 1, NOW, keeper=keep)
-
-
-def mail_of(number: int, subject: str = "", sender: str = "eve@example.org") -> bytes:
-    """Write a mail."""
-    return (
-        f"From: {sender}\r\nSubject: {subject or number}\r\nMessage-ID: <{number}@example.org>\r\n"
-        f"\r\nText {number}\r\n"
-    ).encode()
 
 
 # -- Reading --------------------------------------------------------------------------------------
@@ -349,45 +336,6 @@ def test_a_send_passes_the_exam(one_office: PostOffice, tmp_path: Path) -> None:
     assert (report.applied > 0, report.not_applied > 0, report.unsure) == (True, True, 0)
 
 
-FILED_MAILS = 3
-
-
-class Filing(MailAccount):
-    """Files mails that an exam names by their number, in the folders of one point."""
-
-    point = ""
-
-    async def _named(self, call: Call) -> Call:
-        async with self._session(10) as session:
-            opened = await session.open_folder(f"{self.point}in")
-        number = opened.next_id - FILED_MAILS - 1 + int(str(call.args["id"]))
-        known = {"id": f"{opened.name}#{opened.validity}.{number}"}
-        if "folder" in call.args:
-            known["folder"] = f"{self.point}done"
-        return replace(call, args={**call.args, **known})
-
-    async def move(self, call: Call, id: str, folder: str) -> Any:  # noqa: A002
-        named = await self._named(call)
-        return await super().move(named, **named.args)  # type: ignore[arg-type]
-
-    async def move_happened(self, call: Call) -> Verdict:
-        return await super().move_happened(await self._named(call))
-
-    async def flag(self, call: Call, id: str, flag: str) -> Any:  # type: ignore[override]  # noqa: A002
-        named = await self._named(call)
-        return await super().flag(named, **named.args)  # type: ignore[arg-type]
-
-    async def flag_happened(self, call: Call) -> Verdict:
-        return await super().flag_happened(await self._named(call))
-
-
-FILED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
-    "move": ({"id": "1", "folder": "done"}, {"id": "2", "folder": "done"}, "done", "ALL"),
-    "flag": ({"id": "1", "flag": "flagged"}, {"id": "2", "flag": "flagged"}, "in", "FLAGGED"),
-    "draft": (TO_BOB, TO_BOB, "in", "ALL"),
-}
-
-
 @pytest.mark.parametrize("tool", FILED)
 @pytest.mark.usefixtures("_few_points")
 def test_what_files_a_mail_passes_the_exam(
@@ -395,29 +343,12 @@ def test_what_files_a_mail_passes_the_exam(
 ) -> None:
     """L4, L5, L14: the same for what changes a folder."""
     prefix = f"x{next(_NUMBERS)}-"
-    args, other_args, place, term = FILED[tool]
-
-    def make(folder: Path) -> MailAccount:
-        point = f"{prefix}{folder.name}-"
-        if not (folder / "made").exists():
-            (folder / "made").touch()
-            for each in ("in", "done"):
-                one_office.make_folder(f"{point}{each}")
-            for number in range(0 if tool == "draft" else FILED_MAILS):
-                one_office.put(f"{point}in", mail_of(number))
-        made = one_office.account(drafts=f"{point}in", kind=Filing)
-        object.__setattr__(made, "point", point)
-        return made
-
-    def effects(folder: Path) -> int:
-        return len(one_office.ids(f"{prefix}{folder.name}-{place}", term))
-
     report = examine(
-        make,
+        lambda folder: make_filing(one_office, tool, prefix, folder),
         tool,
-        args,
-        other_args=other_args,
-        effects=effects,
+        FILED[tool].args,
+        other_args=FILED[tool].other_args,
+        effects=count_filed(one_office, tool, prefix),
         folder=tmp_path / "exam",
         modules=["duly.connectors.mail_account"],
     )

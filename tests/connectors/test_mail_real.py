@@ -16,8 +16,9 @@ from duly.connectors.mailbox import MAIL_BYTES_MAX
 from duly.connectors.response import BrokenExchange
 from duly.errors import AuthNeeded, Refused, Transient
 from tests.connectors.dovecot import Dovecot, find
+from tests.connectors.filing import TO_BOB, mail_of
 from tests.connectors.post_office import HOST, PASSWORD, PostOffice, Pymap
-from tests.connectors.test_mail_account import TO_BOB, call, mail_of
+from tests.connectors.test_mail_account import call
 from tests.connectors.test_mail_server import alone, imap_that_says, talking
 
 NAMES = ("Entwürfe", "送信済み", "A&B", "Tom & 🙂 / x", 'He said "no" \\ yes', "a b (c) {3} %*")

@@ -12,8 +12,9 @@ import pytest
 
 from duly.connectors.mail_account import MailAccount
 from duly.errors import NotSent, PermissionDenied, Refused, Transient, UnknownOutcome
+from tests.connectors.filing import TO_BOB
 from tests.connectors.post_office import HOST, PASSWORD, PostOffice
-from tests.connectors.test_mail_account import TO_BOB, call
+from tests.connectors.test_mail_account import call
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -27,15 +28,24 @@ async def talking(talk: Talk) -> AsyncIterator[int]:
         task = asyncio.current_task()
         assert task is not None
         ended.append(task)
-        with suppress(OSError, asyncio.IncompleteReadError):
-            await talk(reader, writer)
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await talk(reader, writer)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
     server = await asyncio.start_server(one, HOST, 0)
     async with server:
-        yield server.sockets[0].getsockname()[1]
+        try:
+            yield server.sockets[0].getsockname()[1]
+        except BaseException:
+            # A test that fails leaves no connection open: that would be an error of its own.
+            for each in ended:
+                each.cancel()
+            await asyncio.gather(*ended, return_exceptions=True)
+            raise
         await asyncio.gather(*ended)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from duly.connectors.http import Http
 from duly.connectors.mail_account import MailAccount
 from duly.errors import NotSent
 from duly.testing import WEB_REPLIES, ExamFailed, examine_network
+from duly.testing.exam import FIRST
 from tests.connectors.books import ServerBooks, count_of, user_of
+from tests.connectors.filing import FILED, count_filed, make_filing
 from tests.connectors.post_office import HOST, PostOffice
 from tests.connectors.shop import Shop
 
+NAME = "localhost"  # which the certificate of the mail servers has
+NAMED: dict[str, Any] = {"allow": [HOST, NAME]}
 CREATE: dict[str, Any] = {
     "method": "POST",
     "path": "/orders",
@@ -83,6 +88,37 @@ def test_an_operation_of_a_web_service_passes(tmp_path: Path) -> None:
     assert f"{lost}, reconcile said Applied." in str(report)
 
 
+def test_a_request_that_no_operation_describes_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L4, L5: it carries its key, cannot be asked, and what is unknown stays so."""
+    monkeypatch.setattr("duly.testing.network.PATIENCE_S", 0.2)
+    monkeypatch.setattr("duly.testing.network.CUTS", 2)
+
+    def reach(folder: Path, port: int) -> Any:
+        made: Any = Http(f"http://{HOST}:{port}", writes=[f"{HOST}:{port}"], allow=[HOST])
+        send, url = made.request, f"http://{HOST}:{port}/{folder.name}/orders"
+        # An exam cannot write the port of the proxy into its arguments.
+        made.request = lambda call, **args: send(call, **{**args, "url": url})
+        return made
+
+    with Shop(tmp_path / "exam") as shop:
+        shop.forgets_keys = True
+        report = examine_network(
+            reach,
+            "request",
+            {"method": "POST", "url": "", "body": {"item": "tea"}},
+            server=(HOST, shop.port),
+            effects=count_orders(shop),
+            folder=tmp_path / "exam",
+            replies=WEB_REPLIES,
+        )
+        assert {each["key"] for each in shop.orders("clean")} == {FIRST}
+    lost = "the last bytes of the answer are lost: it said unknown, it was done"
+    assert f"{lost}, reconcile said Unsure." in str(report)
+    assert not re.search(r"reconcile said (Applied|NotApplied)|sent again", str(report))
+
+
 def test_a_change_of_a_database_passes(tmp_path: Path, server_folder: Path) -> None:
     """L4, L5, L7: the same faults before a real server; what was cut off is known for certain."""
 
@@ -120,9 +156,10 @@ def test_a_send_of_a_mail_passes(one_office: PostOffice, tmp_path: Path) -> None
 
     def reach(folder: Path, port: int) -> MailAccount:
         one_office.make_folder(f"Sent-{prefix}{folder.name}")
-        return one_office.account(f"{prefix}{folder.name}", smtp=f"{HOST}:{port}")
+        return one_office.account(f"{prefix}{folder.name}", smtp=f"{NAME}:{port}", **NAMED)
 
-    with using_blobs(blobs):
+    other = one_office.another_smtp(tmp_path)
+    with using_blobs(blobs), closing(other):
         report = examine_network(
             reach,
             "send",
@@ -130,8 +167,37 @@ def test_a_send_of_a_mail_passes(one_office: PostOffice, tmp_path: Path) -> None
             server=(HOST, one_office.smtp_port),
             effects=lambda folder: len(one_office.ids(f"Sent-{prefix}{folder.name}")),
             folder=tmp_path / "exam",
+            impostors={"its certificate is of another authority": (HOST, other.port)},
+            name=NAME,
         )
     assert "it said unknown, it was done, reconcile said Applied" in str(report)
+    assert "of another authority: it said not sent, nothing was done" in str(report)
+    assert "another address after the look-up: it said applied, it was done" in str(report)
+
+
+@pytest.mark.parametrize("tool", FILED)
+def test_what_files_a_mail_passes(
+    one_office: PostOffice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """L4, L5, L14: the same faults before an IMAP server, for what changes a folder."""
+    monkeypatch.setattr("duly.testing.network.PATIENCE_S", 0.3)
+    monkeypatch.setattr("duly.testing.network.CUTS", 2)
+    prefix = f"{user_of(tmp_path)}-"
+    report = examine_network(
+        lambda folder, port: make_filing(
+            one_office, tool, prefix, folder, imap=f"{NAME}:{port}", **NAMED
+        ),
+        tool,
+        FILED[tool].args,
+        other_args=FILED[tool].other_args,
+        server=(HOST, one_office.imap_port),
+        effects=count_filed(one_office, tool, prefix),
+        folder=tmp_path / "exam",
+        name=NAME,
+    )
+    assert "another address after the look-up: it said applied, it was done" in str(report)
+    assert "it said unknown, it was done, reconcile said Applied" in str(report)
+    assert "it said not sent, nothing was done, reconcile said NotApplied" in str(report)
 
 
 # -- Connectors that lie --------------------------------------------------------------------------

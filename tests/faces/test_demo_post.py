@@ -18,7 +18,8 @@ from duly.connectors.mail_account import MailAccount
 from duly.errors import UnknownOutcome
 from duly.faces.demo.post import compare_post
 from duly.faces.demo.post_server import HOST, INBOX, Post
-from tests.connectors.test_mail_account import TO_BOB, call, mail_of
+from tests.connectors.filing import TO_BOB, mail_of
+from tests.connectors.test_mail_account import call
 
 
 async def test_clients_of_python_s_own_read_and_send() -> None:

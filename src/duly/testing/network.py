@@ -11,11 +11,14 @@ Law 4: the report says in sentences what was tried, what was said, and what was 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from duly.connectors.base import Connector
 from duly.connectors.watch import Watch
@@ -33,7 +36,7 @@ from duly.testing.exam import (
     row_of,
     try_call,
 )
-from duly.testing.proxy import FaultProxy, NetworkFault, ServerAt
+from duly.testing.proxy import WRONG_HOST, FaultProxy, NetworkFault, Passed, ServerAt, WrongAddress
 
 Reach = Callable[[Path, int], Connector]
 
@@ -44,6 +47,8 @@ LAST_BYTES: Final = 5
 NO_PORT: Final = 1  # of a connector that is only looked at
 PATIENCE_S: Final = 0.7  # the time of a call that meets a server that hangs
 END_S: Final = 5.0  # how long a call may go on when its time is over, and when it is told to stop
+NEVER: Final = 1_000_000  # look-ups after which a name changes
+NO_IMPOSTORS: Final[Mapping[str, ServerAt]] = MappingProxyType({})
 GARBAGE: Final = bytes(range(256)) * 4
 GIANT: Final = b"x" * (2 * 1024 * 1024)
 
@@ -105,21 +110,29 @@ def examine_network(
     other_args: Mapping[str, Json] | None = None,
     replies: Sequence[WebReply] = (),
     skips: int = 0,
+    impostors: Mapping[str, ServerAt] = NO_IMPOSTORS,
+    name: str = "",
 ) -> NetworkReport:
     """Let connections of a mutation break in every way, each in a folder of its own.
 
     `reach(folder, port)` builds the connector, whose server is at that port of 127.0.0.1. `server`
     is where the real one is, `effects(folder)` counts the changes there really are. `replies` are
     answers of a web server; other servers have none. `skips` is how many connections of a call
-    only prepare it: it is broken at the one after them.
+    only prepare it: it is broken at the one after them. `impostors` are servers that are not the
+    real one, each with words for what is wrong with it, such as its certificate. `name` is the one
+    by which `reach` names the server, if not 127.0.0.1: it leads there, and once it is changed
+    after the look-up.
     """
 
     def work() -> list[Tried]:
-        with FaultProxy(server) as proxy:
+        with FaultProxy(server) as proxy, _changed_name(name, NEVER):
             subject = Exam(
                 lambda here: reach(here, proxy.port), tool, args, other_args or args, effects
             )
-            tried = _run(subject, proxy, folder, replies, skips)
+            tried = _run(subject, proxy, folder, replies, impostors, skips)
+            if name:
+                here = fresh(folder, "name")
+                tried.append(_try_name(subject, proxy, here, name, skips + 1))
             return [*tried, _try_no_server(reach, subject, proxy, fresh(folder, "no-server"))]
 
     tried = in_child(work, list[Tried])
@@ -134,23 +147,32 @@ def examine_network(
 
 
 def _run(
-    subject: Exam, proxy: FaultProxy, folder: Path, replies: Sequence[WebReply], skips: int
+    subject: Exam,
+    proxy: FaultProxy,
+    folder: Path,
+    replies: Sequence[WebReply],
+    impostors: Mapping[str, ServerAt],
+    skips: int,
 ) -> list[Tried]:
     clean = fresh(folder, "clean")
     sent = asyncio.run(_send(subject, clean, float("inf"), proxy))
     if sent.answer is not Answer.APPLIED or subject.effects(clean) != 1:
         raise ExamFailed(f"{subject.tool} does not work when nothing goes wrong: {sent}.")
-    passed = proxy.passed
-    faults = [*_faults(passed.sent_bytes, passed.heard_bytes), *map(_reply_fault, replies)]
+    faults = [*_faults(proxy.passed), *map(_reply_fault, replies)]
     faults += [REPEATED] if replies else []
+    faults += [
+        NetworkFault(f"another server is reached, and {why}", elsewhere=each)
+        for why, each in impostors.items()
+    ]
     return [
         _try_fault(subject, proxy, fresh(folder, f"fault-{at}"), fault, at, skips)
         for at, fault in enumerate(faults, 1)
     ]
 
 
-def _faults(sent_bytes: int, heard_bytes: int) -> list[NetworkFault]:
+def _faults(passed: Passed) -> list[NetworkFault]:
     """List the faults of a connection over which so many bytes go, when nothing goes wrong."""
+    sent_bytes, heard_bytes = passed.sent_bytes, passed.heard_bytes
     cuts = [NetworkFault("the connection is cut before anything is sent", sent_bytes=0)]
     for part in range(1, CUTS):
         at = max(1, sent_bytes * part // CUTS)
@@ -160,6 +182,10 @@ def _faults(sent_bytes: int, heard_bytes: int) -> list[NetworkFault]:
         at = heard_bytes * part // CUTS
         name = f"the answer is lost after {at} of {heard_bytes} bytes"
         cuts.append(NetworkFault(name, heard_bytes=at))
+    before, last_bytes = passed.heard_before_bytes, heard_bytes - passed.heard_before_bytes
+    if before and last_bytes > 4 * LAST_BYTES:  # a conversation that ends with an answer
+        name = "the answer to what was said last is lost"
+        cuts.append(NetworkFault(name, heard_bytes=before + last_bytes // 4))
     at = max(0, heard_bytes - LAST_BYTES)
     last = NetworkFault("the last bytes of the answer are lost", heard_bytes=at)
     return [
@@ -190,6 +216,37 @@ def _try_no_server(reach: Reach, subject: Exam, proxy: FaultProxy, folder: Path)
         nowhere = replace(subject, make=lambda here: reach(here, port))
         sent = asyncio.run(_send(nowhere, folder, float("inf"), proxy))
     return Tried("no program listens", 0, asyncio.run(look_after(subject, folder)), sent)
+
+
+def _try_name(subject: Exam, proxy: FaultProxy, folder: Path, name: str, right: int) -> Tried:
+    """Let a name lead to the server for so many look-ups, and to another address after them.
+
+    Judging the first address protects from nothing, if the connection goes to the second (K3).
+    """
+    with WrongAddress(proxy.port) as wrong, _changed_name(name, right):
+        sent = asyncio.run(_send(subject, folder, float("inf"), proxy))
+    if wrong.connections:
+        strange = "it looked the name up again, and connected to an address that was not judged"
+        sent = replace(sent, strange=strange)
+    kind = "the name leads to another address after the look-up"
+    return Tried(kind, 0, asyncio.run(look_after(subject, folder)), sent)
+
+
+@contextmanager
+def _changed_name(name: str, right: int) -> Iterator[None]:
+    """Answer look-ups of one name in place of the system, in this process."""
+    real, count = socket.getaddrinfo, itertools.count(1)
+
+    def look_up(host: Any, *args: Any, **more: Any) -> Any:
+        if not name or host not in (name, name.encode()):
+            return real(host, *args, **more)
+        return real("127.0.0.1" if next(count) <= right else WRONG_HOST, *args, **more)
+
+    socket.getaddrinfo = look_up
+    try:
+        yield
+    finally:
+        socket.getaddrinfo = real
 
 
 def _try_fault(

@@ -19,6 +19,7 @@ from typing import Final, Self, TypeAlias
 ServerAt: TypeAlias = "tuple[str, int] | Path"
 
 CHUNK_BYTES: Final = 65_536
+WRONG_HOST: Final = "127.0.0.2"  # of loopback too, and of no server
 END_S: Final = 2.0
 DRIP_S: Final = 0.05
 PAUSE_S: Final = 0.02  # between two looks whether a server has answered
@@ -33,7 +34,8 @@ class NetworkFault:
     what the server says comes back; None is all of it. Then the connection is reset, or, if it
     `hangs`, left open in silence. `reply` is said in place of the server's own words, `drips` lets
     them through a byte at a time. `repeats`: the server gets what the client says a second time,
-    over another connection, and the client gets the second answer alone.
+    over another connection, and the client gets the second answer alone. `elsewhere` is another
+    server, to which this connection goes.
     """
 
     name: str
@@ -43,14 +45,19 @@ class NetworkFault:
     hangs: bool = False
     drips: bool = False
     repeats: bool = False
+    elsewhere: ServerAt | None = None
 
 
 @dataclass(slots=True)
 class Passed:
-    """How many bytes went either way over one connection."""
+    """How many bytes went either way over one connection.
+
+    `heard_before_bytes` is how many had come back when the client spoke for the last time.
+    """
 
     sent_bytes: int = 0
     heard_bytes: int = 0
+    heard_before_bytes: int = 0
 
 
 class FaultProxy:
@@ -115,7 +122,7 @@ class FaultProxy:
             self._ended.set()
             return
         try:
-            server = _connect(self._server)
+            server = _connect(fault.elsewhere or self._server)
         except OSError:
             _reset(client)
             return
@@ -165,6 +172,7 @@ class FaultProxy:
     ) -> None:
         with suppress(OSError):
             while chunk := client.recv(CHUNK_BYTES):
+                passed.heard_before_bytes = passed.heard_bytes
                 left = None if fault.sent_bytes is None else fault.sent_bytes - passed.sent_bytes
                 if left is not None and len(chunk) >= left:
                     if fault.reply is not None:
@@ -199,10 +207,38 @@ class FaultProxy:
                         _reset(client)
                     _drain(server)
                     return
-                _say(client, chunk, is_slow=fault.drips)
+                # Counted before it is said: the client may speak again at once.
                 passed.heard_bytes += len(chunk)
+                _say(client, chunk, is_slow=fault.drips)
         with suppress(OSError):
             client.shutdown(socket.SHUT_WR)
+
+
+class WrongAddress:
+    """A port of another address of this machine: connections to it are counted, and reset."""
+
+    def __init__(self, port: int) -> None:
+        self._listener = socket.create_server((WRONG_HOST, port))
+        self.connections = 0
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _end(self._listener)
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.connections += 1  # before the reset, so that a call that ended was counted
+                _reset(client)
 
 
 def _connect(server: ServerAt) -> socket.socket:
