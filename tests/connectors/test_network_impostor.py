@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.connectors import reach
+from duly.connectors.base import Call
 from duly.connectors.http import Http
 from duly.connectors.reach import find_addresses
-from duly.errors import UnknownOutcome
+from duly.connectors.sql import Sql
+from duly.errors import NotSent, UnknownOutcome
 from duly.testing import ExamFailed, NetworkReport, examine_network
 from tests.connectors.certificates import Authority
 from tests.connectors.shop import Shop
@@ -59,14 +65,14 @@ class Stand:
     def examine(self, kind: Any, tool: str, **more: Any) -> NetworkReport:
         """Let a connector take the exam, under the name of the shop."""
 
-        def reach(folder: Path, port: int) -> Any:
+        def make(folder: Path, port: int) -> Any:
             url = f"https://{NAME}:{port}/{folder.name}"
             made = kind(url, allow=[NAME], ca=self.ca, **more)
             object.__setattr__(made, "_url_given", url)
             return made
 
         return examine_network(
-            reach,
+            make,
             tool,
             {"item": "tea"},
             server=(HOST, self.shop.port),
@@ -158,3 +164,52 @@ def test_a_connector_that_believes_too_much_is_found_out(stand: Stand, kind: Any
         stand.examine(kind, "order")
     others = [says for other, says in WRONG.items() if other is not kind]
     assert not any(says in str(found.value) for says in others)
+
+
+class Gate:
+    """The beginning of a PostgreSQL server: it begins TLS, and notes what it hears after that."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context, self.heard = context, b""
+        self._listener = socket.create_server((HOST, 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        client, _ = self._listener.accept()
+        with self._listener, client, suppress(OSError):
+            client.settimeout(10)
+            client.recv(8)  # libpq asks for TLS
+            client.sendall(b"S")
+            with self._context.wrap_socket(client, server_side=True) as secure:
+                self.heard = secure.recv(1000)
+
+    def close(self) -> None:
+        """Wait until its one connection is over."""
+        self._thread.join(10)
+
+
+async def test_a_database_with_a_wrong_certificate_hears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K3: nor is its name looked up by libpq, which would find no such name."""
+    ours, name = Authority(tmp_path), "db.test"
+    heard = {}
+    resolve = reach.resolve_name
+
+    async def look_up(host: str, port: int) -> Any:
+        return await resolve(HOST if host == name else host, port)
+
+    monkeypatch.setattr(reach, "resolve_name", look_up)
+    for names in ((name,), ("other.test",)):
+        with closing(Gate(ours.context(*names))) as gate:
+            add = {"sql": "insert into t values (:id)", "arguments": {"id": "integer"}}
+            place = f"postgresql://ada@{name}:{gate.port}/books"
+            sql: Any = Sql(place, operations={"add": add}, allow=[name], ca=ours.ca)
+            call = Call("sql.add", {"id": 1}, "k1", "w", 1, datetime(2026, 1, 1, tzinfo=UTC))
+            with pytest.raises(NotSent, match="no connection"):
+                await sql.add(call, id=1)
+        heard[names[0]] = gate.heard
+    assert b"ada" in heard[name]
+    assert heard["other.test"] == b""
