@@ -56,16 +56,22 @@ class Named:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def transact(self, body: Callable[[Transaction], object], durability: Durability) -> None:
+    async def transact(self, body: Callable[[Transaction], object], durability: Durability) -> None:
         self.names.append(getattr(body, "__name__", ""))
 
 
-def test_the_point_of_a_verb_bears_the_name_by_which_it_is_planned() -> None:
+def test_the_point_of_a_verb_bears_the_name_by_which_it_is_planned(
+    runner: asyncio.Runner,
+) -> None:
     """A plan for a verb whose transaction had another name would never crash a host."""
     backend: Any = Named()
     store = Store(backend)
-    for verb in VERBS:
-        getattr(store, verb)()
+
+    async def play() -> None:
+        for verb in VERBS:
+            await getattr(store, verb)()
+
+    runner.run(play())
     assert tuple(backend.names) == VERBS
 
 
