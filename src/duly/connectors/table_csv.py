@@ -40,6 +40,7 @@ from duly.connectors.folder import (
 from duly.connectors.row import PAGE_MAX, Row, Value, already_there, refuse_unknown_columns
 from duly.connectors.table_keys import Keys
 from duly.errors import NotSent, Refused
+from duly.rules.cell import guard_cell, unguard_cell
 from duly.rules.value import Json
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -50,8 +51,6 @@ LOCK_WAIT_S: Final = 0.05
 KEY_COLUMN: Final = "duly_key"
 LOCK: Final = ".duly.lock"
 BYTE_ORDER_MARK: Final = "\ufeff"
-# A spreadsheet program computes a cell that begins so; +49 30 123 and -5 are only numbers to it.
-FORMULA: Final = re.compile("[=@\\t\\r\uff1d\uff20]|[+\\-\uff0b\uff0d](?![0-9., ]*\\Z)")
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
 QUOTED: Final = re.compile(r'"[^"]*"')
 LARGER: Final = 'Keep it in a database: Table(url="sqlite:///rows.db").'
@@ -99,7 +98,7 @@ class CsvSheet:
 
     def values(self, record: list[str]) -> dict[str, str]:
         """Read a record by the header; missing cells are empty."""
-        filled = [*map(_unguard, record), *[""] * len(self.header)]
+        filled = [*map(unguard_cell, record), *[""] * len(self.header)]
         return dict(zip(self.header, filled, strict=False))
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
@@ -245,11 +244,7 @@ def write_value(value: Value) -> str:
 def _guard(value: Value) -> str:
     """Write a value; a text that a spreadsheet program would compute stays a text (law 4)."""
     text = write_value(value)
-    return f"'{text}" if isinstance(value, str) and FORMULA.match(text) else text
-
-
-def _unguard(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell, 1) else cell
+    return guard_cell(text) if isinstance(value, str) else text
 
 
 def _habits(body: str) -> tuple[str, str]:

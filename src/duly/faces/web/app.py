@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duly.api.door import Door
 from duly.api.registry import Scope
-from duly.faces.web import agent, asked, health, hook, offered, page, sign, verb
+from duly.faces.web import agent, asked, export, health, hook, offered, page, sign, verb
 from duly.faces.web.body import JSON
 from duly.faces.web.guard import Entry, Guard, Place
 from duly.faces.web.look import refuse
@@ -41,4 +41,5 @@ def _list_entries(door: Door) -> Iterator[Entry]:
     yield from asked.list_entries()
     yield from agent.list_entries(door)
     yield from offered.list_entries()
+    yield from export.list_entries()
     yield from page.list_entries(door.verbs)

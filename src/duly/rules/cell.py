@@ -1,0 +1,23 @@
+"""A text in a cell of a table: a spreadsheet program must not compute it (K12, G16).
+
+Law: a text that begins like a formula is written with an apostrophe before it, as people do, and
+read without it. So what is read is what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# A spreadsheet program computes a cell that begins so; +49 30 123 and -5 are only numbers to it.
+FORMULA: Final = re.compile("[=@\\t\\r\uff1d\uff20]|[+\\-\uff0b\uff0d](?![0-9., ]*\\Z)")
+
+
+def guard_cell(text: str) -> str:
+    """Write a text so that it stays one."""
+    return f"'{text}" if FORMULA.match(text) else text
+
+
+def unguard_cell(cell: str) -> str:
+    """Read a text that was written so."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell, 1) else cell
