@@ -26,6 +26,7 @@ from duly.script.outline import (
     Value,
     element_of,
     joined,
+    one_of,
     part_of,
 )
 
@@ -279,6 +280,10 @@ class JavaScriptNames:
                 return self._named(node, scope)
             case "binary_expression" if words(node.child_by_field_name("operator")) == "+":
                 return self._sum(node, scope)
+            case "ternary_expression":
+                sides = (node.child_by_field_name(each) for each in ("consequence", "alternative"))
+                either = one_of(self.value(each, scope) for each in sides if each is not None)
+                return Value(place, chance=self._chance(node, scope), either=either)
             case "await_expression" | "subscript_expression" | "call_expression":
                 origin = self.origin(node, scope)
                 return Value(place, chance=self._chance(node, scope), origin=origin)

@@ -105,8 +105,8 @@ class _Judge:
                     self.judge_use(handler, step, node)
                     if (tool := self.tool_of(node)) is not None:
                         tools[tool.name] = None
-                    if self.spoken_of(node) and (topic := _topic_of(node)) and topic.text:
-                        topics[topic.text] = None
+                    if self.spoken_of(node) and (topic := _topic_of(node)):
+                        topics |= {one.text: None for one in topic.choices if one.text}
         self.tools[handler.name, step] = tuple(tools)
         self.topics[handler.name, step] = tuple(topics)
         if functions[key].is_generator:
@@ -247,7 +247,8 @@ class _Judge:
                 self.say("wrong-argument", value.place, sentence, suggest(name, spelled))
         topic = _topic_of(use)
         if topic is not None:
-            self.judge_topic(handler, spoken, topic)
+            for one in topic.choices:
+                self.judge_topic(handler, spoken, one)
         elif not use.is_open:
             self.say("wrong-argument", use.place, f"ctx.{use.path} needs a topic.", "Name one.")
         if spoken == "publish" and not use.is_open:

@@ -35,15 +35,16 @@ def payloads(outline: Outline) -> dict[str, Known]:
     for function in outline.functions.values():
         for node in walk(function.body):
             if isinstance(node, Use) and node.path == "publish" and node.positional:
-                topic = node.positional[0].text
-                if topic is None:
-                    return {}  # It may go anywhere.
                 payload = None if node.is_open else node.named.get("payload")
                 is_known = payload is not None and payload.fields is not None
-                if payload is None or not is_known or payload.is_open or topic in outline.ingress:
-                    shapes[topic] = None
-                elif (before := shapes.get(topic, frozenset())) is not None:
-                    shapes[topic] = before | frozenset(payload.fields or ())
+                for topic in (each.text for each in node.positional[0].choices):
+                    if topic is None:
+                        return {}  # It may go anywhere.
+                    is_ours = is_known and topic not in outline.ingress
+                    if payload is None or not is_ours or payload.is_open:
+                        shapes[topic] = None
+                    elif (before := shapes.get(topic, frozenset())) is not None:
+                        shapes[topic] = before | frozenset(payload.fields or ())
     return shapes
 
 

@@ -25,6 +25,7 @@ from duly.rules.source import Language
 from duly.script.finding import Finding
 
 TEXT_CHARS_MAX: Final = 1000  # longer than any name or title
+CHOICES_MAX: Final = 16  # of conditions in conditions
 KEYS_MAX: Final = 6  # that a value is made of; a person reads no more
 
 
@@ -105,7 +106,8 @@ class Value:
     `chance` is the clock or the dice it asks. `origin` is the path to it from what the host gave:
     ("event", "mail", "payload", "from") is a part of an event of the topic mail, ("events", "mail")
     a list of them, ("prepared", "data") what prepare returned. `made_of` are the values a text is
-    built from. `written` is set for the arguments of calls.
+    built from. `written` is set for the arguments of calls. `either` are the values of a
+    condition, `a if x else b`: it is one of them.
     """
 
     place: Place
@@ -118,6 +120,21 @@ class Value:
     origin: Origin | None = None
     made_of: tuple[Value, ...] = ()
     written: WrittenArgument | None = None
+    either: tuple[Value, ...] = ()
+
+    @property
+    def choices(self) -> tuple[Value, ...]:
+        """The values it may be: those of a condition, or itself."""
+        return self.either or (self,)
+
+
+def one_of(sides: Iterable[Value]) -> tuple[Value, ...]:
+    """Return the values that a condition may have; none if there are too many to follow.
+
+    A side may be a condition itself, and a constant that is one may be named again and again.
+    """
+    found = tuple(one for each in sides for one in each.choices)
+    return found if len(found) <= CHOICES_MAX else ()
 
 
 EVENTS, EVENT, PREPARED = "events", "event", "prepared"

@@ -22,6 +22,7 @@ from duly.script.outline import (
     Text,
     Value,
     joined,
+    one_of,
 )
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -165,6 +166,9 @@ class PythonNames:
                 return Value(place, JsonType.LIST, items=known, is_open=is_open)
             case ast.ListComp():
                 return Value(place, JsonType.LIST, is_open=True)
+            case ast.IfExp(body=body, orelse=orelse):
+                either = one_of((self.value(body, scope), self.value(orelse, scope)))
+                return Value(place, chance=self._chance(node, scope), either=either)
         return Value(place, chance=self._chance(node, scope))
 
     def _named(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: NameScope) -> Value:
