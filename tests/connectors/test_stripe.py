@@ -93,7 +93,8 @@ async def test_no_object_is_missed(
     ("plan", "error"),
     [
         ({"status": 409}, UnknownOutcome),
-        ({"status": 402}, PermissionDenied),
+        ({"status": 402}, Refused),
+        ({"status": 403}, PermissionDenied),
         ({"status": 429}, Transient),
         ({"status": 500}, UnknownOutcome),
         ({"status": 200, "body": {}}, UnknownOutcome),
@@ -102,7 +103,7 @@ async def test_no_object_is_missed(
 async def test_a_status_is_understood(
     desk: StripeDouble, stripe: Any, plan: dict[str, Any], error: type[Exception]
 ) -> None:
-    """L4: 409 says that another request with the key is at work."""
+    """L4: 402 is a card that was declined, 409 another request with the key that is at work."""
     desk.plan(PlannedMishap(Mishap.STATUS, **plan))
     with pytest.raises(error):
         await send(stripe, "create", **CUSTOMER)

@@ -45,8 +45,11 @@ MADE: Final = (
     "refunds",
 )
 LISTED: Final = (*MADE, "balance_transactions", "charges", "events", "payouts", "subscriptions")
-# 409: another request with this key is still at work.
-STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType({409: Meaning.UNKNOWN})
+# 402: a card was declined; no permission would change that. 409: another request with this key is
+# still at work.
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {402: Meaning.REFUSED, 409: Meaning.UNKNOWN}
+)
 
 
 class StripeObject(TypedDict):
