@@ -128,7 +128,8 @@ class Sheets(Google):
     async def read(self, after: str | None = None) -> Page[SheetRow]:
         """List the rows below the first, in their order.
 
-        Returns a page of {row, key, cells}; `cells` has a value for each column.
+        Returns a page of {row, key, cells}; `cells` has a value for each column. `key` is empty
+        where nothing stands in the key column: such a row cannot be changed by `update`.
         """
         self.require("read")
         if after is not None and (not after.isdecimal() or len(after) > NUMBER_CHARS_MAX):
