@@ -13,7 +13,10 @@ Law 2: whether it was sent is seen in its thread: there is a mail with the mark 
        the sent ones, or still the draft. Of a thread with neither nothing is said.
 Law 3: a search returns every mail that came since, by the history that Google keeps. Where that
        does not reach back, it begins anew: a mail may come again, and none is left out (K11).
-Law 4: a mail is written by strangers: it is read in a locked process (K7).
+Law 4: a label is set after the version of the mail is on the disk (L14). If the answer is lost and
+       the mail is another version without the label, a person may have taken it away: that is
+       asked, and the label is not set again.
+Law 5: a mail is written by strangers: it is read in a locked process (K7).
 """
 
 from __future__ import annotations
@@ -418,6 +421,11 @@ class Gmail(Attached, Google):
         return await self._labelled(call, INBOX, is_on=False)
 
     async def _modify(self, call: Call, own: str, label: str, *, is_on: bool) -> LabelledGmail:
+        if _version(call) is None:
+            found = await self.look_before(f"/messages/{_id(own)}", {"format": "minimal"})
+            if found is None:
+                raise Refused("id: there is no such mail any more.")
+            await call.keep([mark_of(call.key), text_at(found, "historyId")])
         body: Json = {"addLabelIds" if is_on else "removeLabelIds": [label]}
         answer = await self.change_at(call, "POST", f"/messages/{_id(own)}/modify", body)
         return {"id": made(call, answer)}
@@ -427,8 +435,12 @@ class Gmail(Attached, Google):
         found = await self.look(f"/messages/{_id(own)}", {"format": "minimal"})
         if found is None:
             return Unsure("the mail is not there any more")
-        is_so = (label in list_at(found, "labelIds")) is is_on
-        return Applied({"id": own}) if is_so else NotApplied()
+        if (label in list_at(found, "labelIds")) is is_on:
+            return Applied({"id": own})
+        version = _version(call)
+        if version is None or version == (text_at(found, "historyId") or None):
+            return NotApplied()  # the change is sent only after the version was kept
+        return Unsure("the mail was changed since, so this may have been done and undone")
 
     def _relies_on(self, method: str) -> Json:
         return [str(self.base), self._plain]
@@ -450,6 +462,14 @@ def _handle(call: Call) -> tuple[str, str] | None:
     match call.handle:
         case [str(mark), str(draft), str(thread)] if mark == mark_of(call.key):
             return draft, thread
+    return None
+
+
+def _version(call: Call) -> str | None:
+    """Return the version that the mail had before this very call; None if it sent nothing."""
+    match call.handle:
+        case [str(mark), str(version)] if mark == mark_of(call.key):
+            return version
     return None
 
 

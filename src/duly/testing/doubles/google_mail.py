@@ -154,7 +154,10 @@ class GmailRoutes(ServiceDouble):
             if each not in known:
                 raise Rejected(400, "invalidArgument", f"Invalid label: {each}")
         kept = [each for each in found["labelIds"] if each not in remove]
-        found["labelIds"] = list(dict.fromkeys([*kept, *add]))
+        wanted = list(dict.fromkeys([*kept, *add]))
+        if wanted != found["labelIds"]:
+            found["version"] += 1
+        found["labelIds"] = wanted
         ask.account["changes"] += 1
         return ServiceReply(_named(found))
 
@@ -173,7 +176,7 @@ def page_of(ask: ServiceAsk, found: list[Any], name: str) -> dict[str, Any]:
 def _add(account: dict[str, Any], raw: bytes, labels: list[str], thread: str = "") -> str:
     account["count"] += 1
     own = f"{account['count']:016x}"
-    made = {"id": own, "threadId": thread or own, "labelIds": labels, "raw": raw}
+    made = {"id": own, "threadId": thread or own, "labelIds": labels, "raw": raw, "version": 1}
     account["messages"][own] = made
     entry = {"id": str(HISTORY_FIRST + account["count"]), "labels": labels}
     added = [{"message": {**_named(made)}}]
@@ -200,7 +203,7 @@ def _shown(message: dict[str, Any], ask: ServiceAsk) -> dict[str, Any]:
     form = ask.query.get("format", "full")
     if form not in ("minimal", "metadata", "raw", "full"):
         raise Rejected(400, "invalidArgument", f"Invalid value for format: {form}")
-    shown = _named(message)
+    shown = {**_named(message), "historyId": f"{int(message['id'], 16)}{message['version']:04}"}
     if form == "raw":
         return {**shown, "raw": base64.urlsafe_b64encode(message["raw"]).decode()}
     parsed = message_from_bytes(message["raw"], policy=default)
