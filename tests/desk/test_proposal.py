@@ -40,6 +40,7 @@ async def test_a_proposal_changes_nothing_and_a_person_adopts_it_by_its_hash(url
         assert await host.workflows() == ()
         (entry,) = await host.attention()
         assert entry.reason.code == "proposed_source"
+        assert entry.reason.facts["workflow"] == NAME  # the sentence says for which it is
         assert [each.verb for each in entry.offers] == ["proposal", "adopt", "decline"]
         shown = await host.proposal(made.hash)
         assert shown.source == FLOW

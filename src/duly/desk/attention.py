@@ -277,7 +277,7 @@ def _sources(tx: Transaction, sight: Sight) -> Iterator[Attention]:
     found = [each for each in proposal.list_proposals(tx) if each.is_current]
     for each in sorted(found, key=lambda row: row.hash):
         facts = {
-            "name": sight.text(each.workflow),
+            "workflow": sight.text(each.workflow),
             "author": sight.text(each.author),
             "since": moment(each.created_at),
             "note": sight.text(each.note),
