@@ -490,7 +490,7 @@ async def shown_row(desk: Reception) -> Output:
         (scene.INDETERMINATE, "unknown"),
         (scene.APPLIED, "done"),
         (scene.REFUSED, "not_done"),
-        (scene.REJECTED, "declined"),
+        (scene.REJECTED, "rejected"),
     ],
 )
 async def test_an_output_says_how_far_it_is(tmp_path: Path, state: Any, status: str) -> None:

@@ -47,7 +47,7 @@ URGENCY: Final = {
             OutputStatus.UNKNOWN,
             OutputStatus.UNDER_WAY,
             OutputStatus.NOT_DONE,
-            OutputStatus.DECLINED,
+            OutputStatus.REJECTED,
             OutputStatus.SKIPPED,
             OutputStatus.DONE,
         )
@@ -433,7 +433,7 @@ def _counted(count: int, noun: str, is_cut: bool = False) -> Count:
 def _named(output: Output) -> dict[str, Any]:
     """List what names an output, and what was said when it ended (L11, L12)."""
     known = output.known
-    is_rejected = known is not None and output.status is OutputStatus.DECLINED
+    is_rejected = known is not None and output.status is OutputStatus.REJECTED
     return {
         "tool": None if output.observed is None else output.observed.tool,
         "title": output.claimed,

@@ -71,7 +71,7 @@ class OutputStatus(StrEnum):
     UNDER_WAY = "under_way"
     WAITING = "waiting"
     UNKNOWN = "unknown"
-    DECLINED = "declined"
+    REJECTED = "rejected"
     SKIPPED = "skipped"
     NOT_DONE = "not_done"
 
@@ -83,7 +83,7 @@ OUTPUT_OF: Final[Mapping[MutationStatus, OutputStatus]] = {
     MutationStatus.INDETERMINATE: OutputStatus.UNKNOWN,
     MutationStatus.APPLIED: OutputStatus.DONE,
     MutationStatus.FAILED: OutputStatus.NOT_DONE,
-    MutationStatus.REJECTED: OutputStatus.DECLINED,
+    MutationStatus.REJECTED: OutputStatus.REJECTED,
     MutationStatus.SKIPPED: OutputStatus.SKIPPED,
 }
 
@@ -95,7 +95,7 @@ class Came(StrEnum):
     OUTPUT_UNDER_WAY = "output_under_way"
     OUTPUT_WAITING = "output_waiting"
     OUTPUT_UNKNOWN = "output_unknown"
-    OUTPUT_DECLINED = "output_declined"
+    OUTPUT_REJECTED = "output_rejected"
     OUTPUT_SKIPPED = "output_skipped"
     OUTPUT_NOT_DONE = "output_not_done"
     INPUT_WAITS = "input_waits"

@@ -42,7 +42,7 @@ SHORT: Final[Mapping[str, str]] = {
     "output_under_way": f"{{call}} is under way{_MORE}{_LED}",
     "output_waiting": f"{{call}} waits for you{_MORE}{_LED}",
     "output_unknown": f"It is not known yet whether {{call}} happened{_MORE}{_LED}",
-    "output_declined": f"{{call}} was rejected[ by {{by}}] and not sent{_NOTE}{_MORE}{_LED}",
+    "output_rejected": f"{{call}} was rejected[ by {{by}}] and not sent{_NOTE}{_MORE}{_LED}",
     "output_skipped": f"{{call}} was skipped; it is left open whether it happened{_MORE}{_LED}",
     "output_not_done": f"{{call}} was not done{_NOTE}{_MORE}{_LED}",
     "input_waits": "It is pending",

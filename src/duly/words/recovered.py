@@ -15,7 +15,7 @@ RECOVERED: Final[Mapping[MutationStatus | None, str]] = {
     MutationStatus.NEEDS_RECONCILE: "a change was under way, and what became of it is found out",
     MutationStatus.INDETERMINATE: "a change was under way, and only you can say what became of it",
     MutationStatus.APPLIED: "its change is done and is not made again; the rest is finished",
-    MutationStatus.REJECTED: "its change was declined; the rest is finished",
+    MutationStatus.REJECTED: "its change was rejected; the rest is finished",
     MutationStatus.SKIPPED: "its change was skipped; the rest is finished",
 }
 
