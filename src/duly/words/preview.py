@@ -83,7 +83,8 @@ def _say_when(preview: SourcePreview, clock: Clock) -> Iterator[str]:
         yield _say_times(each, clock)
     if preview.entries:
         topics = say_list([in_quotes(each) for each in preview.entries])
-        yield f"It also acts when something is published into {topics} from outside."
+        also = "also " if preview.schedule else ""
+        yield f"It {also}acts when something is published into {topics} from outside."
     if not preview.schedule and not preview.entries:
         yield "It never runs by itself."
 
