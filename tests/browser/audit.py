@@ -146,6 +146,6 @@ def without_javascript(person: Person) -> None:
     each.get_by_role("button", name="Reject").click()
     expect(page.locator("article")).to_have_count(0)
     page.goto("/w/letters")
-    expect(page.locator("tr", has_text="Letter to look at")).to_contain_text("declined")
+    expect(page.locator("tr", has_text="Letter to look at")).to_contain_text("rejected")
     window.close()
     person.problems[:] = [each for each in person.problems if not REFUSED.search(each)]

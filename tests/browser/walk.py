@@ -169,7 +169,7 @@ def typed_text_survives(person: Person, page: Page) -> None:
     expect(page.locator("article", has_text="To be rejected")).to_have_count(0)
     person.goes(page, "/w/letters")
     row = page.locator("tr[data-item]", has_text="To be rejected")
-    expect(row).to_contain_text("declined")
+    expect(row).to_contain_text("rejected")
     row.get_by_role("link", name="post.send").click()
     for told in ("Water the flowers", "She has moved", "rejected", "ada@example.org"):
         expect(page.locator("main")).to_contain_text(told)
@@ -195,7 +195,8 @@ def unknown_is_settled(person: Person, page: Page) -> None:
     person.publish("letters", "Letter lost", "4", letter(subject="Lost"))
     person.goes(page, "/")
     article(page, "Letter lost").get_by_role("button", name="Approve").click()
-    button = page.get_by_role("button", name="Settle: happened")
+    button = page.get_by_role("button", name="It happened", exact=True)
+    expect(page.locator("article dl.form")).to_contain_text("ada@example.org")
     button.click()
     expect(page.locator("article")).to_have_count(0)
     person.goes(page, "/w/letters/outputs")
@@ -255,7 +256,7 @@ def webhook_comes_in(person: Person, page: Page) -> None:
     expect(row).to_have_count(1)
     expect(row).to_contain_text("waiting")
     each.get_by_role("button", name="Reject").click()
-    expect(row).to_contain_text("declined")
+    expect(row).to_contain_text("rejected")
 
 
 def proposals_are_decided(person: Person, page: Page) -> None:
@@ -267,7 +268,7 @@ def proposals_are_decided(person: Person, page: Page) -> None:
         done = call(person.folder, "propose", str(proposed))
         assert done.exit_code == 0, done.output
         person.goes(page, "/")
-        page.get_by_role("link", name="Compare").click()
+        page.get_by_role("link", name="Read and compare").click()
         expect(page.locator(".diff .added")).to_contain_text(claim)
         if claim == "Say goodbye":
             page.get_by_label("Reason").fill("Too sad")

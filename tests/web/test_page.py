@@ -13,10 +13,12 @@ from jinja2 import Environment, StrictUndefined, UndefinedError
 
 import duly.web
 from duly.api.registry import VERBS, Scope
-from duly.faces.web import look
+from duly.faces.web import drawing, look
+from duly.rules.account import OUTPUT_OF
 from duly.rules.source import EXAMPLE
 from duly.rules.word import MutationStatus as Row
 from duly.testing import Stage
+from duly.words import page as words
 from tests.desk.test_approval import ASKED, proposed
 from tests.engine.stand import CONSUMER, IN, NAME, TOOL, consumer, flow, opened
 from tests.web.stand import FORM, OWN, Reply, ask, fake, form, serving
@@ -429,9 +431,46 @@ async def test_a_paused_workflow_says_why_nothing_can_be_approved(duly_world: St
     pages = ("/", f"/w/{NAME}", f"/why/{NAME}", f"/m/{shown.mutation}")
     for path in pages:
         text = (await ask(app, path, headers=headers)).text
-        assert "If the answer to it is lost," in text, path
+        assert "If the answer is lost," in text, path
+        assert "its key travels" in text, path  # the words of K1, one click away
         assert "Resume it before you approve" not in text
     await play.host.pause(NAME, by="ada")
     for path in pages[:2]:
         text = (await ask(app, path, headers=headers)).text
         assert ("Resume it before you approve" in text, "/act/approve" in text) == (True, False)
+
+
+def test_what_ends_something_stands_last_and_names_its_input() -> None:
+    """U3: a title stands on a button only where it is sure to be that of the input it skips."""
+    one, two = ({"verb": "skip", "args": {"message_id": each}} for each in ("m1", "m2"))
+    retry: dict[str, Any] = {"verb": "retry", "args": {}}
+    assert drawing.offered([one, retry], lambda _: True, "") == [retry, one]
+    assert drawing.title_of([retry, one], ["Rent"]) == "Rent"
+    for offers, titles in (([one, two], ["Rent", "Tax"]), ([one, two], ["Rent"]), ([one], [])):
+        assert drawing.title_of(offers, titles) == ""
+    assert words.name_offer(one, "Rent") == "Skip “Rent”"
+    assert words.name_offer(one, "") == "Skip m1"
+    assert words.name_offer(retry, "Rent") == "Retry"
+
+
+@pytest.mark.parametrize(
+    ("asked", "proof", "proven_at", "said"),
+    [
+        ("not_at_all", None, None, "a person must decide whether it happened: shop cannot tell."),
+        ("by_search", "trial", None, "a person must decide whether it happened, until a trial"),
+        ("by_search", "trial", "2026-01-01T00:00:00Z", "Duly finds out from shop"),
+        ("exactly", "itself", None, "Duly finds out from shop"),
+    ],
+)
+def test_a_lost_answer_is_said_plainly(
+    asked: str, proof: str | None, proven_at: str | None, said: str
+) -> None:
+    """K1, K10: Duly is said to find out only where what the service says is believed."""
+    found = {"tool": "shop.buy", "asked": asked, "proof": proof, "proven_at": proven_at}
+    assert words.say_lost(found).startswith(f"If the answer is lost, {said}")
+
+
+def test_each_status_of_a_change_has_the_word_of_its_output() -> None:
+    """U2: one thing has one word, in lists and on its own page."""
+    for status, output in OUTPUT_OF.items():
+        assert words.name_change(status) == words.plain(output)

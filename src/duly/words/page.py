@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from duly.rules.asking import AskedHow, ProofBy
 from duly.words.asking import say_trial as say_trial
 from duly.words.oauth import BRING_ADDRESS as BRING_ADDRESS
 from duly.words.oauth import OPEN_ADDRESS as OPEN_ADDRESS
@@ -25,14 +26,20 @@ from duly.words.offered import OFFERS_UNSEEN as OFFERS_UNSEEN
 from duly.words.offered import PINS as PINS
 from duly.words.offered import say_agreed as say_agreed
 from duly.words.offered import say_offers as say_offers
-from duly.words.phrase import say_wait
+from duly.words.phrase import in_quotes, say_wait
 from duly.words.replay import say_replay
 
 HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the link that it prints:"
 SIGNED_IN_ALREADY: Final = "I am signed in already"
 EMPTY: Final = "–"
 NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
-NO_INPUT_YET: Final = "Nothing came in yet. Publish something below Setup, or let it run now."
+NO_INPUT_YET: Final = "Nothing came in yet. Publish something on the page"
+NOT_FOUND_YET: Final = "Nothing came in yet. Duly looks by itself; Run now looks at once."
+BUS: Final = "Duly announces here what happens, and tells the programs that subscribe to it."
+TOOLS: Final = (
+    "A connection leads to one service. Scripts read and change things there by its tools."
+)
+ACTIONS: Final = "What people and programs told Duly to do, the newest first."
 NO_WORKFLOW_YET: Final = "There is no workflow yet."
 SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
@@ -71,7 +78,7 @@ HOOK: Final = "A service outside can publish into a topic with ingress. Its secr
 NEVER_SHOWN: Final = "A secret is sealed when it is set, and never shown."
 NO_ACCOUNT: Final = "No account is paired yet, so nothing is asked over this channel."
 # A connection, and the proof of what it says (K10).
-IF_LOST: Final = "If the answer to it is lost,"
+IF_LOST: Final = "If the answer is lost,"
 NO_SECRET: Final = "It names no secret that it needs."
 ONLY_READS: Final = "It changes nothing outside; it only reads."
 SETTINGS_BY_COMMAND: Final = (
@@ -120,6 +127,7 @@ def event_word(each: Mapping[str, Any], status: str) -> str:
 
 # What a person calls the status of a run, and what failed; the other words are said as they are.
 STATUS_WORDS: Final = {
+    "committed": "done",
     "failed:logic": "failed in the script",
     "failed:internal": "failed inside",
     "paused:approval": "waits for you",
@@ -127,6 +135,66 @@ STATUS_WORDS: Final = {
     "paused:reconciliation": "outcome not known yet",
 }
 FAILURES: Final = {"logic": "In the script", "internal": "Inside Duly or a connector"}
+
+
+# The status of a change in the words of the lists of outputs (U2): one thing, one word.
+CHANGE_WORDS: Final = {
+    "proposed": "waiting",
+    "in_flight": "under way",
+    "needs_reconcile": "unknown",
+    "indeterminate": "unknown",
+    "applied": "done",
+    "failed": "not done",
+}
+# How the outcome of a change became known (L12).
+KNOWN_WORDS: Final = {
+    "answered": "the service answered",
+    "asked": "the service was asked",
+    "sent_again": "it was sent again under the same key",
+    "settled": "a person settled it",
+    "unsent": "not sent",
+}
+# A button that settles says what it answers.
+ANSWERS: Final = {
+    "happened": "It happened",
+    "did_not_happen": "It did not happen",
+    "skip": "Leave it open and skip",
+    "try_again": "Find out again",
+}
+
+
+def name_change(status: str) -> str:
+    """Name the status of a change as the lists do."""
+    return CHANGE_WORDS.get(status, status)
+
+
+def name_known(how: str) -> str:
+    """Name how the outcome of a change became known."""
+    return KNOWN_WORDS.get(how) or plain(how)
+
+
+def name_offer(offer: Mapping[str, Any], title: str) -> str:
+    """Name the button of an offer; one that skips names the input, by its title if it has one."""
+    args = offer["args"]
+    if "answer" in args:
+        return ANSWERS.get(args["answer"]) or plain(args["answer"]).capitalize()
+    name = plain(offer["verb"]).capitalize()
+    if offer["verb"] != "skip":
+        return name
+    return f"{name} {in_quotes(title) if title else args['message_id']}"
+
+
+def say_lost(answering: Mapping[str, Any]) -> str:
+    """Say plainly what happens if the answer to a call is lost; K1's own words follow it."""
+    there = answering["tool"].partition(".")[0]
+    if answering["asked"] == AskedHow.NOT_AT_ALL:
+        return f"{IF_LOST} a person must decide whether it happened: {there} cannot tell."
+    if answering["proof"] == ProofBy.TRIAL and answering["proven_at"] is None:
+        return (
+            f"{IF_LOST} a person must decide whether it happened, until a trial has proven that "
+            f"{there} can tell."
+        )
+    return f"{IF_LOST} Duly finds out from {there} whether it happened."
 
 
 def name_status(status: str) -> str:

@@ -14,13 +14,12 @@ from duly.api.value import Json
 from duly.api.word import MutationStatus
 from duly.errors import DulyError, NotFound, see, short
 from duly.faces.web.drawing import mutation_of
-from duly.faces.web.flow import ask_forms
+from duly.faces.web.flow import FORMS_MAX, ask_forms, ask_unknown
 from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet
 from duly.faces.web.stream import Show, still
 
 NUMBER_DIGITS_MAX: Final = 18
-FORMS_MAX: Final = 10  # of the changes of one input that are shown in the form of their tool
 PREVIEW: Final = "/api/v1/preview"
 ADOPT: Final = "adopt"
 TRIED: Final = "tried"  # asks for examples with the data of today
@@ -143,6 +142,9 @@ async def why(request: Request) -> Sheet:
     name = request.path_params["id"]
     session = visit_of(request).session
     told: Any = await session.call("why", id=name)
-    forms = await ask_forms(session, [told])
-    approval = forms.get(mutation_of(told["offers"]))
-    return Sheet("why.html", {"id": name, "why": told, "approval": approval})
+    approvals = await ask_forms(session, [told])
+    forms = await ask_unknown(session, [told], approvals)
+    change = mutation_of(told["offers"])
+    approval = approvals.get(change)
+    form = approval["form"] if approval else forms.get(change, ())
+    return Sheet("why.html", {"id": name, "why": told, "approval": approval, "form": form})

@@ -15,6 +15,7 @@ STRIP_HEIGHT: Final = 20
 BAR_WIDTH: Final = 5
 AROUND: Final = 4  # lines of the source shown before and after the one that failed
 LOOKS: Final = ("diff", "verify", "proposal")  # offers that change nothing
+LAST: Final = ("skip", "abandon", "pause")  # shown after the offers that help something on
 KINDS: Final = {"+": "added", "-": "removed", "@": "place"}
 
 
@@ -102,9 +103,16 @@ def offered(
     offers: Sequence[Mapping[str, Any]], may: Callable[[str], bool], back: str
 ) -> list[Mapping[str, Any]]:
     """Keep the offers that a page can show: those its viewer may use, and links to look."""
-    return [
+    kept = [
         each
         for each in offers
         if each["verb"] in LOOKS
         or (may(f"/act/{each['verb']}") and (each["verb"] != "deploy" or back.startswith("w/")))
     ]
+    return sorted(kept, key=lambda each: each["verb"] in LAST)
+
+
+def title_of(offers: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> str:
+    """Return the title of the one input that offers would skip; of several only ids are sure."""
+    skips = [each for each in offers if each["verb"] == "skip"]
+    return titles[0] if len(skips) == len(titles) == 1 else ""

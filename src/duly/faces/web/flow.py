@@ -12,6 +12,7 @@ from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
 from duly.errors import DulyError, NotFound, see, short
 from duly.faces.web.body import read_pairs
+from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet
 from duly.faces.web.query import ROWS, older, read_query
@@ -19,6 +20,7 @@ from duly.faces.web.stream import Show, still
 
 PAIR: Final = ".."  # between two versions that are compared
 TIMES: Final = 10
+FORMS_MAX: Final = 10  # of changes that one page asks for, to show each in the form of its tool
 
 
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
@@ -36,7 +38,9 @@ async def _waiting(session: Session, name: str) -> dict[str, Any]:
     """Ask what of a workflow needs a person; it stands on its first page."""
     found: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
     waiting = [each for each in found if each["workflow"] == name]
-    return {"waiting": waiting, "approvals": await ask_forms(session, waiting, workflow=name)}
+    approvals = await ask_forms(session, waiting, workflow=name)
+    forms = await ask_unknown(session, waiting, approvals)
+    return {"waiting": waiting, "approvals": approvals, "forms": forms}
 
 
 async def ask_forms(
@@ -47,6 +51,16 @@ async def ask_forms(
         return {}
     found: Any = await session.call("approvals", limit=PAGE_ROWS_MAX, **narrow)
     return {each["mutation"]: each for each in found}
+
+
+async def ask_unknown(
+    session: Session, waiting: Sequence[Mapping[str, Any]], approvals: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ask for the form of calls whose outcome a person is to settle: they wait for no yes (A3)."""
+    found = [mutation_of(each["offers"]) for each in waiting if each["observed"]]
+    lacking = [each for each in found if each and each not in approvals]
+    told: list[Any] = [await session.call("mutation", id=each) for each in lacking[:FORMS_MAX]]
+    return {each["id"]: each["form"] for each in told}
 
 
 async def inputs(request: Request) -> Sheet:

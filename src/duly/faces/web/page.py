@@ -64,14 +64,15 @@ async def home(request: Request) -> Sheet:
     found: Any = await session.call("attention", limit=PAGE_ROWS_MAX, **query)
     workflows: Any = await session.call("workflows", limit=PAGE_ROWS_MAX)
     waiting = found[:ROWS]
-    forms = await flow.ask_forms(session, waiting)
+    approvals = await flow.ask_forms(session, waiting)
     facts = {
         "waiting": waiting,
         "more": len(found) - len(waiting),
         "is_cut": len(found) == PAGE_ROWS_MAX,
         "after": urlencode({"after": waiting[-1]["key"]}) if len(found) > ROWS else "",
-        "approvals": forms,
-        "together": count_together(waiting, forms),
+        "approvals": approvals,
+        "forms": await flow.ask_unknown(session, waiting, approvals),
+        "together": count_together(waiting, approvals),
         "workflows": workflows,
         "paused": [each["name"] for each in workflows if each["paused"]],
         "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
