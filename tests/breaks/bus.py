@@ -421,8 +421,8 @@ BREAKS = (
     ),
     _in_dispatcher(
         "B6",
-        "_go_on",
-        lambda self: None,
+        "_is_full",
+        property(lambda self: False, lambda self, found: None),
         BATCH,
         "what a full look left out waits for a slow handler",
     ),

@@ -59,6 +59,7 @@ def test_few_statements_are_its_own() -> None:
         "change_store_version",
         "check_references",
         "count_all_workflows",
+        "count_bytes",
         "count_live_hosts",
         "create_own",
         "defer_references",

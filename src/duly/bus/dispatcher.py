@@ -29,13 +29,7 @@ from duly.config import BusSettings, Limits
 from duly.env import Boot, Env
 from duly.errors import Invalid, NotFound, RequestRefused, Stale, StoreLost
 from duly.loop import REST_MS, WorkLoop, end_within
-from duly.rules.delivery import (
-    HANDLER_TIMEOUT_S,
-    JournalStatus,
-    Presence,
-    Retry,
-    listens_elsewhere,
-)
+from duly.rules.delivery import HANDLER_TIMEOUT_S, JournalStatus, Presence, Retry, listens_elsewhere
 from duly.rules.redaction import Redactor
 from duly.store import Store
 from duly.store.delivery import Begun, Reach
@@ -73,6 +67,8 @@ Work: TypeAlias = str | int
 class Dispatcher(WorkLoop[Work]):
     """Delivers what is on the bus; one piece of work is the lane of one subscriber (B6)."""
 
+    _is_full = False  # the last look found as much as it could
+
     def __init__(
         self,
         env: Env,
@@ -101,7 +97,6 @@ class Dispatcher(WorkLoop[Work]):
         self._durable_id = 0  # every event up to here is on the disk (B4)
         self._loop_of = asyncio.get_running_loop()
         self._registering = asyncio.Lock()
-        self._is_full = False
         self._must_recover = True
         self._recovered = 0
         self._topics: dict[str, str] = {}  # of the durable subscriptions: what each listens to

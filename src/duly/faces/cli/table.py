@@ -210,6 +210,10 @@ ROWS: Final[Mapping[str, Row]] = {
     "decline": Row(WRITE, "Turn a proposal down."),
     "remove": Row(WRITE, "Take a workflow out of service."),
     "service": Row(KEEP, "Let systemd run the host.", f"{HERE}.systemd:service"),
+    "service install": Row(KEEP, "Write the unit and start it.", f"{HERE}.systemd:install"),
+    "service status": Row(KEEP, "Show how the service is.", f"{HERE}.systemd:status"),
+    "service logs": Row(KEEP, "Show what the service printed.", f"{HERE}.systemd:logs"),
+    "service remove": Row(KEEP, "Stop the service and remove its unit.", f"{HERE}.systemd:remove"),
     "secret": Row(KEEP, "Set, list and drop secrets of connectors.", f"{HERE}.secret:secret"),
     "secret set": Row(
         KEEP,
