@@ -33,7 +33,7 @@ COUNTS = {"W": 10, "T": 10, "P": 4, "C": 13, "L": 12, "R": 9, "F": 8, "S": 9} | 
 # Of these letters only some rules are built yet.
 FURTHER = {
     "L": ("L13", "L14", "L15"),
-    "G": tuple(f"G{number}" for number in range(1, 16)),
+    "G": tuple(f"G{number}" for number in range(1, 17)),
     "K": tuple(f"K{number}" for number in range(1, 16)),
     "M": ("M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9", "M10"),
 }
