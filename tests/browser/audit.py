@@ -10,18 +10,26 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from duly.faces.web.look import HTML, _write
 from tests.browser.picture import shrink
 from tests.browser.stand import NARROW, WIDE, Person
 from tests.browser.walk import article, letter
 
+Scheme: TypeAlias = Literal["light", "dark"]
 AXE: Final = Path(str(files("axe_playwright_python"))) / "axe.min.js"
-# What is read out does not depend on colours and width, so the second look is for these alone.
+# What is read out does not depend on colours and width, so the other looks are for these alone.
 BY_LOOK: Final = ["color-contrast", "scrollable-region-focusable", "target-size"]
+LOOKS: Final[tuple[tuple[ViewportSize, Scheme, list[str] | None], ...]] = (
+    (WIDE, "light", None),
+    (WIDE, "dark", BY_LOOK),
+    (NARROW, "light", BY_LOOK),
+    (NARROW, "dark", BY_LOOK),
+)
+PICTURED: Final = ((WIDE, "light"), (NARROW, "dark"))
 RUN: Final = """rules => axe.run(rules ? { runOnly: rules } : {}).then(
   found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
 # How far the page is wider than its window; a part that scrolls by itself counts for nothing.
@@ -62,7 +70,7 @@ ASKED: Final = {
 
 
 def audit(person: Person, pictures: Path) -> None:
-    """Look at every page wide and light, then narrow and dark; keep pictures of some."""
+    """Look at every page wide and narrow, light and dark; keep pictures of some."""
     person.publish("letters", "Letter to look at", "20", letter(claim="Water the flowers"))
     source = AXE.read_text(encoding="utf-8")
     found: list[str] = []
@@ -73,17 +81,33 @@ def audit(person: Person, pictures: Path) -> None:
     article(page, "Letter to look at")
     names = _names(page, person)
     for path in PAGES:
-        page.set_viewport_size(WIDE)
-        page.emulate_media(color_scheme="light")
         person.goes(page, path.format(**names))
         page.evaluate(source)
-        found += _judge(page, path, None, pictures)
-        page.set_viewport_size(NARROW)
-        page.emulate_media(color_scheme="dark")
-        found += _judge(page, path, BY_LOOK, pictures)
+        for size, scheme, rules in LOOKS:
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            found += _judge(page, f"{path} ({scheme})", rules)
+            if (size, scheme) in PICTURED and (name := PICTURES.get(path)) is not None:
+                _take(page, pictures / f"{name}-{size['width']}.png")
     window.close()
+    found += _without_scripts(person, source, names)
     person.problems[:] = [each for each in person.problems if not REFUSED.search(each)]
     assert found == [], "\n".join(found)
+
+
+def _without_scripts(person: Person, axe: str, names: dict[str, str]) -> Iterator[str]:
+    """Look at every page whose own scripts never came: axe itself needs JavaScript to look."""
+    window = person.context()
+    window.route("**/*.js", lambda each: each.fulfill(content_type="text/javascript", body=""))
+    _answer_asked(window)
+    page = window.new_page()
+    for path in PAGES:
+        page.goto(path.format(**names))
+        page.evaluate(axe)
+        for size in (WIDE, NARROW):
+            page.set_viewport_size(size)
+            yield from _judge(page, f"{path} (no script)", None if size is WIDE else BY_LOOK)
+    window.close()
 
 
 def _answer_asked(window: BrowserContext) -> None:
@@ -94,15 +118,13 @@ def _answer_asked(window: BrowserContext) -> None:
     window.route("**/ask?code=shown", lambda each: each.fulfill(content_type=HTML, body=text))
 
 
-def _judge(page: Page, path: str, rules: list[str] | None, pictures: Path) -> Iterator[str]:
+def _judge(page: Page, path: str, rules: list[str] | None) -> Iterator[str]:
     """Say what is wrong with a page as it looks now."""
     width = page.evaluate("innerWidth")
     for rule, nodes in page.evaluate(RUN, rules):
         yield f"{path} at {width}: {rule} {nodes[:3]}"
     if (wider := page.evaluate(TOO_WIDE)) > 0:
         yield f"{path} at {width}: {wider} px too wide"
-    if (name := PICTURES.get(path)) is not None:
-        _take(page, pictures / f"{name}-{width}.png")
 
 
 def _names(page: Page, person: Person) -> dict[str, str]:
