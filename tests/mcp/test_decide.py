@@ -54,12 +54,12 @@ async def test_no_agent_lets_a_restored_workflow_go_on(duly_world: Stage) -> Non
     caller = Caller(session, Scope.DECIDE, "http://page")
     server = AgentServer(Tools(VERBS), lambda _: None)  # type: ignore[arg-type, return-value]
     args = {"verb": "resume", "args": {"workflow": NAME}}
-    said = await server._carry_out(caller, ACT, args)
+    said = await server._answer(caller, ACT, args)
     assert json.loads(said.text)["error"]["code"] == "for_a_person"
     assert (await play.host.workflow(NAME)).paused
     await play.host.resume(NAME)
     await play.host.pause(NAME)
-    said = await server._carry_out(caller, ACT, args)  # a usual pause is no restore
+    said = await server._answer(caller, ACT, args)  # a usual pause is no restore
     assert not said.is_error
     assert not (await play.host.workflow(NAME)).paused
 

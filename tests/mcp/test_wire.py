@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import duly.faces.mcp.server as face
 from duly.api.registry import Scope
+from tests.mcp.suite import PICTURE, TOOLS, SuiteServer
 from tests.web.stand import Reply, Web, ask, serving
 
 VERSIONS = ("2025-06-18", "2025-11-25")
@@ -71,3 +73,25 @@ async def test_a_page_of_another_name_reaches_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as web:
         assert (await say(web, "ping", headers=evil)).status == 421
         assert result_of(await say(web, "ping")) == {}
+
+
+async def test_what_the_suite_calls_goes_through_the_face(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M5: the stand that the suite judges is this route; every kind of content passes it whole."""
+    monkeypatch.setattr(face, "AgentServer", SuiteServer)
+    async with serving(tmp_path) as web:
+        tools = result_of(await say(web, "tools/list"))["tools"]
+        assert {each["name"]: each["inputSchema"] for each in tools} == TOOLS
+        kinds = {}
+        for name in TOOLS:
+            answer = result_of(await say(web, "tools/call", params={"name": name, "arguments": {}}))
+            kinds[name] = [each["type"] for each in answer["content"]]
+            assert answer.get("isError", False) is (name == "test_error_handling")
+        assert kinds["test_multiple_content_types"] == ["text", "image", "resource"]
+        assert kinds["test_audio_content"] == ["audio"]
+        read = {"uri": "test://static-binary"}
+        (held,) = result_of(await say(web, "resources/read", params=read))["contents"]
+        assert held["blob"] == PICTURE
+        nameless = {"authorization": "Bearer nothing"}
+        assert (await say(web, "ping", headers=nameless)).status == 401

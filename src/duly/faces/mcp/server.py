@@ -115,7 +115,7 @@ class AgentServer:
                 async with turns, self._caller_of(ctx) as caller:
                     page = caller.page
                     args = dict(params.arguments or {})
-                    return _write(await self._carry_out(caller, params.name, args))
+                    return await self._carry_out(caller, params.name, args)
         except DulyError as error:
             if error.code == "failed_inside":
                 log.error("The tool %s failed inside the host.", short(params.name))
@@ -136,7 +136,12 @@ class AgentServer:
         finally:
             self._under_way -= 1
 
-    async def _carry_out(self, caller: Caller, name: str, args: dict[str, Any]) -> Said:
+    async def _carry_out(
+        self, caller: Caller, name: str, args: dict[str, Any]
+    ) -> types.CallToolResult:
+        return _write(await self._answer(caller, name, args))
+
+    async def _answer(self, caller: Caller, name: str, args: dict[str, Any]) -> Said:
         if name == ACT:
             return await self._act(caller, args)
         row = self._tools.find(name)
