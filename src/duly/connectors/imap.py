@@ -13,8 +13,9 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Self, TypeAlias
 
 from duly.connectors.line_wire import LineServer, LineWire
@@ -35,6 +36,7 @@ DEPTH_MAX: Final = 20
 TOKENS_MAX: Final = 12_000  # of one response; a search names 5,000 mails at most
 TURN_BYTES: Final = 32 * 1024  # of lines that are read before others get their turn
 WORDS_CHARS_MAX: Final = 300
+RANGES_MAX: Final = 200  # of ids in one command; servers take lines of 8 KB
 ATOM: Final = re.compile(r"[A-Za-z0-9_.$-]{1,100}")
 
 
@@ -74,6 +76,10 @@ class Denied(Exception):
     def __init__(self, words: str, code: str = "") -> None:
         super().__init__(words)
         self.code = code
+
+
+class UnsaidSearch(BrokenExchange):
+    """A search had no result, not even an empty one."""
 
 
 class ImapSession:
@@ -149,10 +155,37 @@ class ImapSession:
         """Return the ids of the mails that have all terms, in order."""
         lines = await self.command("UID SEARCH", *terms)
         found = [line[1:] for line in lines if line and line[0] == b"SEARCH"]
+        if not found:  # a server says so too when it finds nothing (RFC 3501, 6.4.4)
+            raise UnsaidSearch("it did not say what it found")
         try:
             return sorted({int(each) for line in found for each in line})  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise BrokenExchange("it found something that is no number") from None
+
+    async def list_ids(self, first: int, last: int, age: Sequence[str] = ()) -> list[int]:
+        """Return the ids of all mails from one id to another, in order; with terms for their age.
+
+        A search may miss a mail, since an index of the server is behind. So the ids that it leaves
+        out are asked for by themselves: a mail is passed over only if it is gone, or too old (K11).
+        """
+        try:
+            named = await self.search(f"UID {first}:{last}", *age)
+        except UnsaidSearch:
+            if age:
+                raise
+            named = []
+        found = {each for each in named if first <= each <= last}
+        edges = [first - 1, *sorted(found), last + 1]
+        gaps = [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
+        for at in range(0, 0 if age else len(gaps), RANGES_MAX):
+            found |= await self._fetch_ids(gaps[at : at + RANGES_MAX])
+        return sorted(each for each in found if first <= each <= last)
+
+    async def _fetch_ids(self, ranges: Sequence[tuple[int, int]]) -> set[int]:
+        """Return which mails of these ranges of ids are there."""
+        spelled = ",".join(str(low) if low == high else f"{low}:{high}" for low, high in ranges)
+        lines = await self.command("UID FETCH", spelled, "(UID)")
+        return {_uid_of(line[2]) for line in lines if len(line) == 3 and line[1] == b"FETCH"}
 
     async def fetch(self, uids: Iterable[int], bytes_max: int) -> list[FetchedMail]:
         """Read the beginning of mails; those that are gone are missing.
@@ -167,10 +200,16 @@ class ImapSession:
         lines = await self.command("UID FETCH", named, what)
         mails = [_read_fetched(line, bytes_max) for line in lines if _is_fetched(line)]
         found = {each.uid: each for each in mails if each.uid in wanted}
-        missing = ",".join(str(each) for each in sorted(wanted - found.keys()))
-        if missing and await self.search(f"UID {missing}"):
+        missing = wanted - found.keys()
+        if missing and await self._are_there(sorted(missing)):
             raise BrokenExchange("it has a mail and does not give it")
         return [found[uid] for uid in sorted(found)]
+
+    async def _are_there(self, uids: list[int]) -> bool:
+        """Tell whether the server has one of these mails, by either way to ask it."""
+        named = await self.search(f"UID {','.join(map(str, uids))}")
+        given = await self._fetch_ids([(each, each) for each in uids])
+        return bool({*named, *given} & set(uids))
 
     async def mark(self, uid: int, flags: str, *, is_on: bool = True) -> None:
         """Set or take away flags of a mail."""
@@ -184,8 +223,12 @@ class ImapSession:
             await self.command("UID MOVE", str(uid), where)
             return
         await self.command("UID COPY", str(uid), where)
-        await self.mark(uid, r"\Deleted")
-        await self.command("UID EXPUNGE", str(uid))  # this one alone
+        try:
+            await self.mark(uid, r"\Deleted")
+            await self.command("UID EXPUNGE", str(uid))  # this one alone
+        except Denied as error:
+            # The copy is there, so this no is not a no to the whole (L4).
+            raise BrokenExchange(f"it was copied, and then the server said {error}") from error
 
     async def find_special(self, use: str) -> str | None:
         r"""Return the folder that the server itself has for a use such as \Sent (RFC 6154)."""
@@ -354,6 +397,13 @@ def _is_fetched(line: list[Token]) -> bool:
     if len(line) != 3 or line[1] != b"FETCH" or not isinstance(line[2], list):
         return False
     return any(isinstance(each, bytes) and each.upper().startswith(b"BODY[") for each in line[2])
+
+
+def _uid_of(items: Token) -> int:
+    """Return the id in a description of a mail; 0, which no mail has, if there is none."""
+    pairs = zip(items[::2], items[1::2], strict=False) if isinstance(items, list) else ()
+    found = [value for name, value in pairs if isinstance(name, bytes) and name.upper() == b"UID"]
+    return int(found[0]) if found and isinstance(found[0], bytes) and found[0].isdigit() else 0
 
 
 def _read_fetched(line: list[Token], bytes_max: int) -> FetchedMail:

@@ -158,8 +158,7 @@ class MailAccount(Timed, Attached):
             while last < end and windows < WINDOWS_MAX and len(items) < PAGE_MAX:
                 windows += 1
                 until = min(last + WINDOW, end)
-                terms = [f"UID {last + 1}:{until}", *self._age(wanted, after)]
-                found = [each for each in await session.search(*terms) if last < each <= until]
+                found = await session.list_ids(last + 1, until, self._age(wanted, after))
                 is_whole = True
                 for batch in range(0, len(found), BATCH):
                     is_late = looked_at > 0 and self.monotonic_ms() > last_ms

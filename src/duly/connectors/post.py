@@ -97,13 +97,18 @@ def read_id(id: str) -> tuple[str, int, int]:  # noqa: A002  # the seeds' own wo
 
 
 def last_of(after: str | None, opened: OpenFolder) -> int:
-    """Return the last id that was seen; a folder whose ids are new begins anew (K11)."""
+    """Return the last id that was seen; a folder whose ids are new begins anew (K11).
+
+    So does one whose next id went back: it was restored, and gives known ids to other mails.
+    """
     if after is None:
         return 0
     found = IDS.fullmatch(after)
     if found is None:
         raise Refused(f"after is {after[:50]!r}, which is no cursor of a search.")
-    return int(found[2]) if int(found[1]) == opened.validity else 0
+    last = int(found[2])
+    is_same = int(found[1]) == opened.validity and last < opened.next_id
+    return last if is_same else 0
 
 
 def item_of(opened: OpenFolder, uid: int, mail: Mail) -> PostItem:
