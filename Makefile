@@ -33,7 +33,7 @@ demo: setup
 	$(BIN)/duly demo
 
 test: setup browser mail-server
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 4 -p tests.spread
 
 check: test
 
@@ -66,7 +66,7 @@ conformance: setup
 
 # What the tests cost in processor time, the dearest first.
 slow: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.cost
+	$(BIN)/python -m pytest -n 2 -p tests.spread -p tests.cost
 
 # Every deliberate break must turn its tests red.
 breaks: setup

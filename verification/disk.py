@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from typing import Protocol, cast
 
 import apsw
@@ -113,10 +114,24 @@ class MemoryFile:
     pending: list[Change] = field(default_factory=list)
     has_forgotten: bool = False  # some of what is read will never be written
 
+    _seen: bytes = b""  # the names of the two contents, empty once they have changed
+    _kept: bytes = b""
+
     def change(self, change: Change) -> None:
         """Take a write, which is seen at once and durable only after a sync."""
         change.apply(self.content)
         self.pending.append(change)
+        self._seen = b""
+
+    def digests(self) -> tuple[bytes, bytes]:
+        """Name what is seen, and what is durable or could be; the same as long as it is."""
+        self._seen = self._seen or sha256(self.content).digest()
+        self._kept = self._kept or sha256(self.durable).digest()
+        could_be = sha256(self._kept)
+        for change in self.pending:
+            could_be.update(f"{change.offset}+{len(change.data)} {change.is_truncation} ".encode())
+            could_be.update(change.data)
+        return self._seen, could_be.digest()
 
     def sync(self) -> None:
         """Make every write durable."""
@@ -125,6 +140,8 @@ class MemoryFile:
                 change.apply(self.durable)
         elif self.pending:
             self.durable[:] = self.content
+        if self.pending:
+            self._kept = b""
         self.pending.clear()
 
     def forget(self) -> None:

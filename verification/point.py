@@ -45,8 +45,9 @@ class PointedDisk(MemoryDisk):
         if self._digests[0] != done:
             seen, durable = sha256(), sha256()
             for name, file in sorted(self.files.items()):
-                seen.update(name.encode() + file.content)
-                durable.update(name.encode() + file.durable + repr(file.pending).encode())
+                of_content, of_durable = file.digests()
+                seen.update(name.encode() + of_content)
+                durable.update(name.encode() + of_durable)
             self._digests = done, seen.digest(), durable.digest()
         return self._digests[1:]
 
