@@ -20,6 +20,7 @@ from duly.errors import (
     AuthNeeded,
     ConfigError,
     Fenced,
+    Invalid,
     RequestRefused,
     StoreError,
     StoreNewer,
@@ -29,6 +30,7 @@ from duly.errors import (
 from duly.host import Host
 from duly.rules.standing import Code
 from duly.rules.word import MutationStatus
+from duly.store import inquiry
 from duly.store.base import Durability
 from tests.postgres.server import address
 from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened, until
@@ -235,10 +237,61 @@ async def test_a_value_comes_back_from_a_server_and_from_a_file_as_it_was(
 async def test_what_needs_a_file_says_so(url: str) -> None:
     """H5: a copy is the server's own affair."""
     async with opened(url) as host:
-        for asked in (host.backup("/tmp/never.db"), host.verify(), host.sql("select 1")):
-            with pytest.raises(RequestRefused) as raised:
-                await asked
-            assert raised.value.code == "not_sqlite"
+        with pytest.raises(RequestRefused) as raised:
+            await host.backup("/tmp/never.db")
+        assert raised.value.code == "not_sqlite"
+
+
+async def test_a_select_of_a_person_never_reaches_the_server(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H1: what a server alone knows can be neither read nor called, and nothing is written."""
+    async with opened(url, Outside()) as host:
+        await deploy(host)
+        await host.publish("notes", "note", payload={}, title="first", message_id="note:1")
+        await host.drain()
+        for query in (
+            "select * from pg_catalog.pg_authid",
+            "select sealed from secret",
+            "select pg_read_file('/etc/passwd')",
+            "select query_to_xml('select * from secret', true, true, '')",
+            "select pg_sleep(1)",
+            "select now()",
+            "update workflows set name = 'x'",
+        ):
+            with pytest.raises((RequestRefused, Invalid)):
+                await host.sql(query)
+        joined = "select count(*) from runs r join mutations m on m.run = r.id where r.is_open = 0"
+        ((count,),) = (await host.sql(joined)).rows
+        assert count
+        with psycopg.connect(url) as connection:
+            connection.execute("alter view runs rename to runs_before")
+            connection.execute("create view runs as select 'run' as id from pg_sleep(60)")
+            connection.commit()
+        monkeypatch.setattr(inquiry, "INQUIRY_MS_MAX", 100)
+        with pytest.raises(RequestRefused) as raised:
+            await host.sql("select count(*) from runs")
+        assert raised.value.code == "took_too_long"
+        with psycopg.connect(url) as connection:
+            connection.execute("drop view runs")
+            connection.execute("alter view runs_before rename to runs")
+
+
+async def test_a_check_of_a_server_names_the_row_that_was_changed(url: str) -> None:
+    """L15: the seals are compared in a transaction that only reads."""
+    async with opened(url, Outside()) as host:
+        await deploy(host)
+        await host.publish("notes", "note", payload={}, title="first", message_id="note:1")
+        await host.drain()
+        assert (await host.verify()).ok
+        with psycopg.connect(url) as connection:
+            (row,) = connection.execute(
+                "update mutation set result = '1' where id = (select min(id) from mutation)"
+                " returning id"
+            ).fetchall()
+            connection.commit()
+        verified = await host.verify()
+    assert (verified.ok, [each.id for each in verified.changed]) == (False, [row[0]])
 
 
 async def test_a_closed_host_leaves_no_row(url: str) -> None:

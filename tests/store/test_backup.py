@@ -17,8 +17,9 @@ import pytest
 from duly.env import Loop
 from duly.errors import RequestRefused, StoreLost, StoreUnavailable
 from duly.store import backup, disk
-from duly.store.backup import INVARIANTS, PAGES_PER_STEP, Problems, back_up, find_problems
+from duly.store.backup import PAGES_PER_STEP, back_up, find_problems
 from duly.store.base import Durability, Transaction
+from duly.store.check import INVARIANTS, Problems
 from duly.store.sqlite import SqliteBackend, open_sqlite
 from tests.store.attic import attic
 from tests.store.exam import FastDisk, World
@@ -30,8 +31,7 @@ SECOND_RUN = (
     "created_at, updated_at) "
     "values ('x', :w, '1.0', 'file', 'consumer', 'x', 'preparing', 'active', 0, 0, 0)"
 )
-LINES = 40
-LINE_BYTES = 20_000
+LINES, LINE_BYTES = 40, 20_000
 Story = Callable[[Loop, SqliteBackend], Coroutine[Any, Any, None]]
 
 

@@ -12,7 +12,7 @@ from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.word import Act, Answer, Failure, Progress, Verdict, Waits
 from duly.store import Store, queries, statements, upkeep
-from duly.store.backup import INVARIANTS
+from duly.store.check import INVARIANTS
 from duly.store.record import Action, Commit, Recorded, Stop
 from duly.store.sqlite import default_schema
 from tests.store.memory import Memory, MemoryBackend

@@ -10,8 +10,7 @@ from duly.desk.sight import Sight
 from duly.errors import Invalid, RequestRefused, short
 from duly.rules.value import INTEGER_MAX, Json
 from duly.rules.verb import Scope, question
-from duly.store.inquiry import EXAMPLE, ROWS_MAX, Value
-from duly.store.sqlite import SqliteBackend
+from duly.store.inquiry import EXAMPLE, ROWS_MAX, HasInquiry, Value
 
 
 class Inquiries(HasDesk):
@@ -35,7 +34,7 @@ class Inquiries(HasDesk):
             facts = {"given": short(limit), "least": 1, "most": ROWS_MAX}
             raise Invalid(code="out_of_range", path="limit", facts=facts)
         backend = desk.parts.store.backend
-        if not isinstance(backend, SqliteBackend):
+        if not isinstance(backend, HasInquiry):
             raise RequestRefused(code="not_sqlite")
         sight = Sight.of(desk.parts)
         table = await backend.inquire(query, limit, sight.text)

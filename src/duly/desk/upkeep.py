@@ -28,6 +28,7 @@ from duly.rules.value import nearest
 from duly.rules.verb import Crosses, Scope, WholePath, act, question
 from duly.store import Store, backup, people
 from duly.store.base import Durability
+from duly.store.check import Problems, check
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
 from duly.store.upkeep import list_blind
@@ -88,13 +89,13 @@ class Keeping(HasDesk):
 
     @question(follow=False, example={})
     async def verify(self) -> Verified:
-        """Check the whole store in a copy of this moment, while runs go on.
+        """Check the whole store as it is at this moment, while runs go on.
 
         It names every row that was changed. `unseen` lists what it cannot see.
         """
         # Rules: H5, L15.
         desk = self._desk()
-        found = await desk.complete(partial(backup.find_problems, _backend(desk), desk.parts.env))
+        found = await desk.complete(partial(_find_problems, desk))
         ids = {each.workflow_id for each in found.flawed}
         names = await desk.ask(lambda tx: read_names(tx, ids))
         changed = tuple(
@@ -151,6 +152,14 @@ async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> bool
     found = await store.backend.transact(list_blind, Durability.READ)
     log.warning("%s", say_blind(moment(since), found.get(since, BlindCause.BACKUP)))
     return True
+
+
+async def _find_problems(desk: Desk) -> Problems:
+    """Check a file in a copy, a server in a transaction that only reads."""
+    backend = desk.parts.store.backend
+    if isinstance(backend, SqliteBackend):
+        return await backup.find_problems(backend, desk.parts.env)
+    return await backend.ask(lambda tx: check(tx, tx.seal_key))
 
 
 def _backend(desk: Desk) -> SqliteBackend:

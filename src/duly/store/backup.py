@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,27 +26,15 @@ import apsw
 from duly.env import Env
 from duly.errors import RequestRefused, StoreDamaged, StoreError, StoreUnavailable
 from duly.store import mark, queries
+from duly.store.check import PROBLEMS_MAX, Problems, check
 from duly.store.disk import create, sync_path
 from duly.store.failure import explain
-from duly.store.seal import Flawed, find_flaws
 from duly.store.sqlite import SqliteBackend
 from duly.store.transaction import NamedTransaction
 
 PAGES_PER_STEP: Final = 64  # a quarter of a MiB: a writer waits less than a millisecond for it
-PROBLEMS_MAX: Final = 100
 DRAFT: Final = ".unfinished"
 CHECKED: Final = ".checked"
-
-# What each statement of upkeep.sql finds, as a sentence about the thing it names.
-INVARIANTS: Final[Mapping[str, str]] = {
-    "find_open_runs": "workflow {} has more than one open run",
-    "find_strays": "event {} is reserved by no open run",
-    "find_unanswered": "mutation {} is not settled, and no open run answers for it",
-    "find_causeless": "the cause {} names an event that is not there",
-    "find_contentless": "event {} has no content",
-    "find_unpinned": "run {} is open, and what it was shown is gone",
-    "find_torn": "blob {} is not whole",
-}
 
 # One copy of a store at a time: a second one waits for the first.
 _COPYING: WeakKeyDictionary[SqliteBackend, asyncio.Lock] = WeakKeyDictionary()
@@ -58,14 +46,6 @@ class Copy:
 
     size_bytes: int
     at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Problems:
-    """What is wrong with a store: sentences, and the rows whose seal does not fit (L15)."""
-
-    texts: tuple[str, ...] = ()
-    flawed: tuple[Flawed, ...] = ()
 
 
 async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
@@ -181,27 +161,26 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
 
 
 def _check(connection: apsw.Connection, seal_key: bytes | None) -> Problems:
-    statements = queries.load("upkeep")
     found: list[str] = []
-    flawed: tuple[Flawed, ...] = ()
+    rows = Problems()
     try:
         pages = _texts(connection, f"pragma integrity_check({PROBLEMS_MAX})")
         found += [text for text in pages if text != "ok"]
         # In a damaged file further checks say nothing beyond that it is damaged.
         if not found:
             found += _texts(connection, "pragma foreign_key_check")
-            for name, sentence in INVARIANTS.items():
-                found += [sentence.format(text) for text in _texts(connection, statements[name])]
-            flawed = _check_seals(connection, seal_key)
+            rows = _check_rows(connection, seal_key)
+            found += rows.texts
     except apsw.Error as error:
         found.append(str(error))
-    return Problems(tuple(found[:PROBLEMS_MAX]), flawed)
+    return Problems(tuple(found[:PROBLEMS_MAX]), rows.flawed)
 
 
-def _check_seals(connection: apsw.Connection, seal_key: bytes | None) -> tuple[Flawed, ...]:
-    transaction = NamedTransaction(connection, queries.prepare(queries.load("queries")))
+def _check_rows(connection: apsw.Connection, seal_key: bytes | None) -> Problems:
+    statements = queries.prepare(queries.load("queries", "upkeep"))
+    transaction = NamedTransaction(connection, statements)
     transaction.closed_by = None  # the copy is this check's alone
-    return find_flaws(transaction, seal_key, PROBLEMS_MAX)
+    return check(transaction, seal_key)
 
 
 def _texts(connection: apsw.Connection, statement: str) -> list[str]:

@@ -15,9 +15,9 @@ read, and a person could give a part of a statement any name that they know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import apsw
 
@@ -76,13 +76,21 @@ class ResultTable:
     is_cut: bool
 
 
+@runtime_checkable
+class HasInquiry(Protocol):
+    """A store that runs a person's own SELECT."""
+
+    async def inquire(self, query: str, rows_max: int, show: Show) -> ResultTable:
+        """Run one SELECT over the documented views."""
+
+
 class SelectRunner:
     """Answers a SELECT on a connection of its own."""
 
     def __init__(self, disk: Disk, env: Env, writer: Writer) -> None:
         self._reader = Reader(disk, env, writer, self._set_up, steps_per_look=STEPS_PER_LOOK)
         self._env = env
-        self._guard: _Guard | None = None
+        self._guard: SelectGuard | None = None
         self._show: Show = str
 
     async def ask(self, query: str, rows_max: int, show: Show) -> ResultTable:
@@ -90,11 +98,7 @@ class SelectRunner:
 
         `show` takes the secrets out of a text.
         """
-        if not _is_text(query):
-            raise Invalid(code="half_character", path="query")
-        if len(query.encode()) > TEXT_BYTES_MAX:
-            most = {"limit": TEXT_BYTES_MAX, "unit": "bytes"}
-            raise Invalid(code="too_long", path="query", facts=most)
+        check_text(query)
         return await self._reader.read(
             lambda connection: self._run(connection, query, rows_max, show),
             limit_ms=INQUIRY_MS_MAX,
@@ -105,20 +109,14 @@ class SelectRunner:
         await self._reader.close()
 
     def _set_up(self, connection: apsw.Connection) -> None:
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
-        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, TEXT_BYTES_MAX)
-        connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-        connection.limit(apsw.SQLITE_LIMIT_COLUMN, COLUMNS_MAX)
-        connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX)
-        connection.create_scalar_function(SHOWN, self._shown, 1, deterministic=True)
-        connection.create_scalar_function("instr", _find, 2, deterministic=True)
+        set_limits(connection, self._shown)
         # The statement of a person before this one must not be found by its name either.
         hidden = f"duly_{self._env.random_bytes(16).hex()}_"
         connection.pragma("query_only", False)
         for view in sorted(VIEWS):
             _cover(connection, view, hidden + view)
         connection.pragma("query_only", True)
-        self._guard = _Guard(hidden, _list_closed(connection, hidden))
+        self._guard = SelectGuard(hidden, _list_closed(connection, hidden))
 
     def _shown(self, *values: Value) -> Value:
         (value,) = values
@@ -132,12 +130,27 @@ class SelectRunner:
     ) -> ResultTable:
         assert self._guard is not None
         self._show = show
-        self._guard.begin()
-        connection.authorizer = self._guard.authorize
-        try:
-            return _select(connection, query, rows_max)
-        finally:
-            connection.authorizer = None
+        return select(connection, self._guard, query, rows_max)
+
+
+def check_text(query: str) -> None:
+    """Refuse a text that is no text, or too long."""
+    if not _is_text(query):
+        raise Invalid(code="half_character", path="query")
+    if len(query.encode()) > TEXT_BYTES_MAX:
+        most = {"limit": TEXT_BYTES_MAX, "unit": "bytes"}
+        raise Invalid(code="too_long", path="query", facts=most)
+
+
+def set_limits(connection: apsw.Connection, shown: Callable[..., Value]) -> None:
+    """Limit what a statement may cost on a connection; `shown` takes secrets out of a value."""
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+    connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, TEXT_BYTES_MAX)
+    connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
+    connection.limit(apsw.SQLITE_LIMIT_COLUMN, COLUMNS_MAX)
+    connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX)
+    connection.create_scalar_function(SHOWN, shown, 1, deterministic=True)
+    connection.create_scalar_function("instr", _find, 2, deterministic=True)
 
 
 def _is_text(query: str) -> bool:
@@ -172,6 +185,11 @@ def _cover(connection: apsw.Connection, view: str, hidden: str) -> None:
     _, _, body = text.partition(" as\n")
     connection.execute(f"create temp view {hidden} as {body}")
     columns = [name for (name,) in connection.execute(asks["view_columns"], {"name": hidden})]
+    cover(connection, view, hidden, columns)
+
+
+def cover(connection: apsw.Connection, view: str, hidden: str, columns: Iterable[str]) -> None:
+    """Make the view that takes secrets out of what the hidden one reads."""
     shown = ", ".join(f"{SHOWN}({each}) as {each}" for each in columns)
     connection.execute(f"create temp view {view} as select {shown} from {hidden}")
 
@@ -195,7 +213,7 @@ def _list_closed(connection: apsw.Connection, hidden: str) -> frozenset[str]:
     return frozenset(name for (name,) in tables if name not in read)
 
 
-class _Guard:
+class SelectGuard:
     """Says what one statement may do."""
 
     def __init__(self, hidden: str, closed: frozenset[str]) -> None:
@@ -247,6 +265,18 @@ class _Guard:
 
 
 # -- Reading ------------------------------------------------------------------------------------
+
+
+def select(
+    connection: apsw.Connection, guard: SelectGuard, query: str, rows_max: int
+) -> ResultTable:
+    """Run one statement that the guard allows, and return as many rows as the limits allow."""
+    guard.begin()
+    connection.authorizer = guard.authorize
+    try:
+        return _select(connection, query, rows_max)
+    finally:
+        connection.authorizer = None
 
 
 def _select(connection: apsw.Connection, query: str, rows_max: int) -> ResultTable:

@@ -35,6 +35,7 @@ from duly.rules.lease import LeaseTimes
 from duly.store import queries
 from duly.store.base import Durability, Row, Transaction, Watchers
 from duly.store.dialect import number, postgres_schema, postgres_step
+from duly.store.inquiry import ResultTable, Show, check_text
 from duly.store.migrate import find_steps
 from duly.store.postgres_session import Beside, ServerSession, dial
 from duly.store.slot import NAME
@@ -133,6 +134,13 @@ class PostgresBackend:
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""
         return await self.transact(body, Durability.READ)
+
+    async def inquire(self, query: str, rows_max: int, show: Show) -> ResultTable:
+        """Run a person's own SELECT over the documented views (H1)."""
+        check_text(query)
+        return await self._use(
+            lambda each: each.inquire(self._env, query, rows_max, show), is_read=True
+        )
 
     async def sync(self) -> None:
         """Return when everything committed so far is on the server's disk."""

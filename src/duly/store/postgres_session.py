@@ -18,10 +18,13 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
+from duly.env import Env
 from duly.errors import DulyError, Fenced
 from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
+from duly.store.inquiry import ResultTable, Show
+from duly.store.inquiry_server import run_select
 from duly.store.postgres_line import Answer, SentStatement, ServerLine, guarded
 from duly.store.queries import Statement
 from duly.store.slot import HostSlots, Slot, enter, read_move
@@ -250,6 +253,11 @@ class ServerSession:
         with connection.transaction():
             connection.execute("set local synchronous_commit = on")
             connection.execute(self._writing["flush_log"].text.encode())
+
+    def inquire(self, env: Env, query: str, rows_max: int, show: Show) -> ResultTable:
+        """Run a person's own SELECT, which changes nothing (H1)."""
+        connection, _ = self._open()
+        return run_select(connection, env, query, rows_max, show)
 
     def close(self) -> None:
         """Give the connection back."""

@@ -149,12 +149,12 @@ class Reader:
             connection.pragma("temp_store", "memory")
             self._setup(connection)
             self._connection = connection
-        self._is_too_large, self._memory_bytes = False, _memory_bytes()
+        self._is_too_large, self._memory_bytes = False, memory_bytes()
         self._connection.set_progress_handler(self._is_over, self._steps_per_look)
         return self._connection
 
     def _is_over(self) -> bool:
-        self._is_too_large = _memory_bytes() - self._memory_bytes > MEMORY_BYTES_MAX
+        self._is_too_large = memory_bytes() - self._memory_bytes > MEMORY_BYTES_MAX
         is_late = self._env.monotonic_ms() > self._ends_ms
         return self._is_left or is_late or self._is_too_large
 
@@ -189,7 +189,7 @@ class Questions:
             self._transaction.closed_by = opened
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
     """Return what SQLite has taken in this process."""
     return apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)[0]
 

@@ -12,3 +12,11 @@ select name from pragma_table_info(:name)
 -- list_tables
 -- Every table, to know those that no documented view reads.
 select name from sqlite_schema where type = 'table'
+
+-- hide_view
+-- A virtual table, whose rows come from a server, behind the view that takes secrets out (H1).
+create virtual table temp.{} using {}({})
+
+-- shape_view
+-- Which columns such a table has.
+create table shown ({})

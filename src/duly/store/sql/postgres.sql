@@ -38,6 +38,23 @@ where name in ('lock_timeout', 'transaction_timeout', 'idle_session_timeout') an
 select w.name, w.machine from workflow w where w.machine is not null and w.removed_at is null
   and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) order by w.name limit 20
 
+-- begin_inquiry
+-- How the transaction of a person's own SELECT begins: it sees one moment, and writes nothing (H1).
+set transaction isolation level repeatable read read only
+
+-- limit_inquiry
+-- How long a statement may take that reads a view for it.
+select set_config('statement_timeout', %s, true)
+
+-- read_view
+-- Some columns of a documented view; the names are those that the server has listed itself.
+select {} from {}
+
+-- list_view_columns
+-- The columns of the documented views, in their order (H1).
+select table_name::text, array_agg(column_name::text order by ordinal_position) from information_schema.columns
+where table_schema = current_schema() and table_name = any (%s) group by table_name
+
 -- get_store_version
 -- The schema of this database.
 select version from store
