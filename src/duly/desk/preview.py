@@ -23,6 +23,7 @@ from duly.errors import PermissionDenied
 from duly.rules import schedule
 from duly.rules.catalog import Tool, ToolKind, make_form
 from duly.rules.permission import is_approval_needed
+from duly.rules.portion import ITEMS_MAX, Portion, portion_of_inputs, portion_of_items
 from duly.rules.preview import (
     CALLS_MAX,
     PLACES_MAX,
@@ -46,7 +47,7 @@ from duly.rules.preview import (
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE
-from duly.rules.value import Json
+from duly.rules.value import Json, digest
 from duly.rules.verb import Scope, check_right, question
 from duly.rules.writing import find_open_reads, is_written_out
 
@@ -186,6 +187,7 @@ class SeenReads:
     times: Counter[ReadKey] = field(default_factory=Counter)
     items: dict[ReadKey, int | None] = field(default_factory=dict)
     answers: dict[str, Json] = field(default_factory=dict)
+    found: dict[str, dict[str, Json]] = field(default_factory=dict)  # items, by tool and digest
     bytes_left: int = ANSWER_BYTES_KEPT
 
     async def look(self, tool: Tool, args: Mapping[str, Json]) -> Json:
@@ -200,6 +202,11 @@ class SeenReads:
         key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}))
         self.times[key] += 1
         self.items.setdefault(key, _count(answer))
+        found = self.found.setdefault(tool.name, {})
+        for each in (_items(answer) or ())[: ITEMS_MAX + 1]:
+            if len(found) <= ITEMS_MAX:
+                item = redact(each, parts.outside.secrets())
+                found.setdefault(digest(item), item)
         size = len(repr(answer))
         if tool.name not in self.answers and size <= self.bytes_left:
             self.bytes_left -= size
@@ -228,7 +235,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool) -> TriedTwice:
     await play.run()
     changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)
     is_cut, problems = play.is_cut, tuple(play.problems)
-    told = reads.tell()
+    told, portions = reads.tell(), tuple(_portions(play, reads))
     again = 0 if is_cut or play.is_over else await play.run_again()
     names = [each.name for each in tools]
     passes = Passes(
@@ -246,6 +253,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool) -> TriedTwice:
         stops=tuple(
             Stop(each.handler, each.failure, each.sentence, each.line) for each in problems
         ),
+        portions=portions,
     )
     return TriedTwice(passes, play, reads)
 
@@ -262,7 +270,30 @@ def _examples(chosen: Iterable[tuple[TriedChange, Tool]]) -> Iterator[ExampleCha
         )
 
 
-def _count(answer: Json) -> int | None:
-    """Count what a read brought, where it is a list or a page."""
+def _portions(play: TrialPlay, reads: SeenReads) -> Iterator[Portion]:
+    """Say how much of what was read, and of the inputs, goes on (M9)."""
+    said: list[Json] = [each.observed.args for each in play.changes]
+    for event in play.published:
+        said += [event.message_id, event.title, event.payload]
+    for tool, items in reads.found.items():
+        portion = portion_of_items(tool, [*items.values()], said)
+        if portion is not None:
+            yield portion
+    inputs = {
+        (each.topic, each.message_id): (each.title, (each.topic, each.message_id) in play.led_on)
+        for each in play.published
+    }
+    portion = portion_of_inputs([*inputs.values()])
+    if portion is not None:
+        yield portion
+
+
+def _items(answer: Json) -> list[Json] | None:
+    """Return what a read brought, where it is a list or a page."""
     found = answer.get("items") if isinstance(answer, dict) else answer
-    return len(found) if isinstance(found, list) else None
+    return found if isinstance(found, list) else None
+
+
+def _count(answer: Json) -> int | None:
+    found = _items(answer)
+    return None if found is None else len(found)

@@ -212,6 +212,7 @@ class TrialPlay:
     changes: list[TriedChange] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)  # of the changes
     published: list[TriedEvent] = field(default_factory=list)
+    led_on: set[tuple[str, str]] = field(default_factory=set)  # topic and message id of inputs
     problems: list[TriedProblem] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -324,6 +325,8 @@ class TrialPlay:
         self.runs.append(TriedRun(live.handler, kind, titles, logs))
         if attempt.wanted is not None:
             self._note_change(live, attempt, titles)
+        if attempt.wanted is not None or attempt.told.publications or attempt.failed is not None:
+            self.led_on |= {(each.topic, show(each.message_id)) for each in attempt.inputs}
         for each in attempt.told.publications:
             self.stage.store.publish(each, self.desk.now_ms)
             self.published.append(self._event(live.handler, each))

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from duly.rules.access import Step
 from duly.rules.catalog import Risk, Tool, make_form
 from duly.rules.planned import Planned
+from duly.rules.portion import Portion
 from duly.rules.value import Json, digest
 from duly.rules.word import Failure
 
@@ -131,7 +132,8 @@ class Passes:
     """What one pass over today's data would do, and how much a second one would do after it.
 
     `changes` counts calls by tool, `repeated` those that are the same as one before. `is_cut` says
-    that the trial ended at its limit; then there would have been more.
+    that the trial ended at its limit; then there would have been more. `portions` says how much of
+    what was found goes on, and what is passed over.
     """
 
     changes: tuple[tuple[str, int], ...]
@@ -143,6 +145,7 @@ class Passes:
     values: tuple[SeenValues, ...]
     examples: tuple[ExampleChange, ...]
     stops: tuple[Stop, ...]
+    portions: tuple[Portion, ...] = ()
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 
 from duly.rules.catalog import Risk
 from duly.rules.planned import Pace
+from duly.rules.portion import Portion
 from duly.rules.preview import (
     AskedFor,
     ExampleChange,
@@ -159,6 +160,7 @@ def _say_tried(tried: Passes | None, untried: Sequence[str]) -> list[str]:
         *(_say_read(each) for each in tried.reads),
         *(_say_stop(each) for each in tried.stops),
         *_say_count(tried),
+        *(_say_portion(each) for each in tried.portions if each.used < each.count),
         *(_say_values(each) for each in tried.values if tried.count > 1),
         *(_say_example(place, each, tried) for place, each in enumerate(tried.examples, 1)),
     ]
@@ -195,6 +197,21 @@ def _say_count(tried: Passes) -> Iterator[str]:
         )
     else:
         yield "A second pass over the same data would change nothing more."
+
+
+def _say_portion(portion: Portion) -> str:
+    """Say what is let through and what is not: that shows a condition without its code."""
+    if portion.tool is None:
+        head = f"It acts on {portion.used} of {say_number(portion.count, 'input')}"
+    else:
+        found = say_number(portion.count, "item")
+        head = f"It uses {portion.used} of {found} that {portion.tool} found"
+    lines = [f"{head}; passed over:"]
+    for form in portion.passed_over:
+        fields = (f"{name} {in_quotes(text)}".lstrip() for name, text in form)
+        lines.append(INDENT + ", ".join(fields))
+    more = portion.count - portion.used - len(portion.passed_over)
+    return "\n".join([*lines, f"{INDENT}and {more} more"] if more else lines)
 
 
 def _say_stop(stop: Stop) -> str:
