@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire where docs bench crash-window lock clean
+.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire where docs site bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -97,6 +97,10 @@ where: setup
 # Write the pages that are made from tables: docs/lifecycle.md.
 docs: setup
 	$(BIN)/python -m tests.rules.lifecycle_page
+
+# Every page as a site that opens from its folder, below dist/site; a link that leads nowhere fails.
+site: setup
+	@$(BIN)/python -m tests.site
 
 # Whole runs beside DBOS, Restate and huey, then the bus, the store and one step; figures, no gates.
 # What it fetches stays below .bench. `$(BIN)/python -m bench --write` keeps the figures for the pages.

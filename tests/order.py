@@ -22,6 +22,8 @@ FIRST: Final = (
     "tests/fire/test_mail.py",
     "tests/browser/test_walk.py",
     "tests/faces/test_getting_started.py",
+    "tests/browser/test_path.py",
+    "tests/mcp/test_path.py",
     "tests/store/test_power_verbs.py",
     "tests/faces/test_demo.py",
     "tests/testing/test_crash_test.py",
@@ -76,6 +78,7 @@ NEEDS: Final = {
         ),
         *("tests/test_readme.py", "tests/testing/test_plugin.py", "tests/verification/test_random"),
         *("tests/web/test_http_page.py", "tests/web/test_process.py", "tests/browser/"),
+        "tests/mcp/test_path.py",
     ),
     "sandbox": ("tests/sandbox/",),
 }
