@@ -28,7 +28,8 @@ $(STAMP): pyproject.toml uv.lock Makefile
 	@touch $@
 	@echo "Ready: .venv/bin/duly"
 
-# See it survive a crash: a mailbox, two workflows, a table, and a host that is killed on the way.
+# See it survive a crash: a mailbox, two workflows, a table, and a host that is killed on the way;
+# then a page on which you kill it yourself.
 demo: setup
 	$(BIN)/duly demo
 
@@ -45,9 +46,10 @@ browser: setup
 mail-server: setup
 	@$(BIN)/python -m tests.connectors.dovecot
 
-# The pictures of docs/page.md, made by the test that walks through every page.
+# The pictures of docs/page.md, made by the test that walks through every page, and that of the demo.
+# `DEMO_DBOS=…/bin/python make pictures` has DBOS beside it.
 pictures: setup browser
-	PAGE_PICTURES=docs/pictures $(BIN)/python -m pytest tests/browser
+	PAGE_PICTURES=docs/pictures DEMO_INVOICES=100 $(BIN)/python -m pytest tests/browser
 
 # Half a minute between two edits: format, lint, types, layers, rules, and the tests nearest to what
 # changed against `main` (tests/quick.py).

@@ -21,6 +21,7 @@ FIRST: Final = (
     "tests/fire/test_kill.py",
     "tests/fire/test_mail.py",
     "tests/browser/test_walk.py",
+    "tests/browser/test_demo_page.py",
     "tests/faces/test_getting_started.py",
     "tests/browser/test_path.py",
     "tests/mcp/test_path.py",

@@ -62,7 +62,7 @@ def main() -> None:
     """Run the demo, and print or write what it tells."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(Path(sys.executable).with_name("duly")), "demo"],
+            [str(Path(sys.executable).with_name("duly")), "demo", "--no-page"],
             cwd=folder,
             env=path_without_duly(),
             capture_output=True,

@@ -22,6 +22,7 @@ from signal import SIGKILL
 ROOT = Path(__file__).parents[2]
 PACKAGE = "bench.crash_window"
 PLACES = ("before", "after")
+AGAIN = "nowhere"  # the task is queued, and no process dies
 PROCESS_S = 120.0
 HUEY_QUIET_S = 20.0  # twice the longest pause of its consumer between two looks
 COLUMNS = ("program", "version", "killed before", "killed after", "what it says, killed after")
@@ -34,6 +35,8 @@ class Subject:
     label: str
     package: str
     is_keyed: bool = False
+    is_looked_up: bool = False
+    is_queued_again: bool = False
     tool: str = ""
 
 
@@ -43,7 +46,10 @@ SUBJECTS = (
     Subject("Duly, no key and no way to ask", "duly", tool="silent"),
     Subject("DBOS, step with retries", "dbos"),
     Subject("DBOS, the outside writes a key once", "dbos", is_keyed=True),
+    Subject("DBOS, one attempt and a look-up before it", "dbos", is_looked_up=True),
     Subject("huey, task with retries", "huey"),
+    Subject("huey, a key once, queued again", "huey", is_keyed=True, is_queued_again=True),
+    Subject("huey, a look-up, queued again", "huey", is_looked_up=True, is_queued_again=True),
 )
 
 
@@ -81,6 +87,8 @@ class Trial:
         consumer = [str(self.python.parent / "huey_consumer"), f"{PACKAGE}.huey_task.huey"]
         self._run(program, place)
         self._die(consumer, place)
+        if self.subject.is_queued_again:
+            self._run(program, AGAIN)
         with subprocess.Popen(
             consumer, cwd=self.folder, env=self._environment(""), stderr=subprocess.DEVNULL
         ) as second:
@@ -118,6 +126,7 @@ class Trial:
             "CRASH_WINDOW_FOLDER": str(self.folder),
             "CRASH_WINDOW_PLACE": place,
             "CRASH_WINDOW_KEYED": "1" if self.subject.is_keyed else "",
+            "CRASH_WINDOW_LOOKED_UP": "1" if self.subject.is_looked_up else "",
             "DULY_TOOL": self.subject.tool,
         }
 

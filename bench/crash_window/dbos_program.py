@@ -1,4 +1,4 @@
-"""The mail becomes a row on DBOS: a workflow of one step with retries, its default store."""
+"""The mail becomes a row on DBOS: a workflow of one step, its default store."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ WAIT_S = 60.0
 DBOS(config=DBOSConfig(name="crash-window"))
 
 
-@DBOS.step(retries_allowed=True)  # type: ignore[untyped-decorator]
+@DBOS.step(retries_allowed=not effect.IS_LOOKED_UP)  # type: ignore[untyped-decorator]
 def write() -> None:
-    effect.write(DBOS.workflow_id)
+    effect.look_and_write(DBOS.workflow_id)
 
 
 @DBOS.workflow()  # type: ignore[untyped-decorator]

@@ -1,7 +1,8 @@
 """The outside of every program here: a file, one synced line per effect, and the killing.
 
-It knows none of the programs, and runs in the environment of each. The folder, the place to die at
-and whether the outside writes a key only once come in through the environment.
+It knows none of the programs, and runs in the environment of each. The folder, the place to die at,
+whether the outside writes a key only once, and whether a program looks before it writes come in
+through the environment.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 FOLDER = Path(os.environ.get("CRASH_WINDOW_FOLDER", "."))
 PLACE = os.environ.get("CRASH_WINDOW_PLACE", "")
 IS_KEYED = os.environ.get("CRASH_WINDOW_KEYED") == "1"
+IS_LOOKED_UP = os.environ.get("CRASH_WINDOW_LOOKED_UP") == "1"
 BOOK = FOLDER / "book.txt"
 SAID = FOLDER / "said.txt"
 MAIL = "m1"
@@ -34,6 +36,12 @@ def write(key: str) -> None:
             os.fsync(file.fileno())
     if PLACE == "after":
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def look_and_write(key: str) -> None:
+    """Make the effect as a careful program does: not if its look-up finds it there."""
+    if not (IS_LOOKED_UP and key in read_keys()):
+        write(key)
 
 
 def say(words: str) -> None:

@@ -11,5 +11,5 @@ huey = SqliteHuey(filename=str(effect.FOLDER / "huey.db"))
 
 @huey.task(retries=2)  # type: ignore[untyped-decorator]
 def write(mail: str) -> bool:
-    effect.write(mail)
+    effect.look_and_write(mail)
     return True

@@ -120,7 +120,7 @@ async def look(folder: Path) -> Kept:
 
 async def test_seven_mails_are_one_row_each_in_both_tables_through_a_kill(tmp_path: Path) -> None:
     """L5, R7, C11: the change nobody knew about is settled by a question, and never made twice."""
-    status, out, err = run("demo", folder=tmp_path)
+    status, out, err = run("demo", "--no-page", folder=tmp_path)
     assert (status, err, "\x1b" in out) == (0, "", False)
     folder = tmp_path / "duly-demo"
     mails = [path.name for path in (folder / "mailbox").iterdir()]
@@ -244,6 +244,7 @@ def test_an_earlier_demo_is_made_anew_and_what_else_is_there_stays(tmp_path: Pat
         ],
         *["tables/mine.csv", "duly.toml", "post/mine.txt", "post/workflows/mine.py"],
         "post/workflows/mail_desk.py",
+        *["live/mine.txt", "live/duly/workflows/mine.py", "live/duly/workflows/invoices.py"],
     ],
 )
 def test_what_a_person_made_in_an_earlier_demo_is_not_taken_away(tmp_path: Path, name: str) -> None:
@@ -279,7 +280,7 @@ async def test_a_folder_whose_host_is_at_work_is_left_alone(tmp_path: Path) -> N
 
 
 def test_the_demo_s_workflows_stand_among_the_examples() -> None:
-    for file in (*(flow.file for flow in FLOWS), "mail_desk.py"):
+    for file in (*(flow.file for flow in FLOWS), "mail_desk.py", "invoices.py"):
         text = (house.SOURCE / "faces/demo/text" / f"{file}.txt").read_text(encoding="utf-8")
         assert (house.ROOT / "examples/demo" / file).read_text(encoding="utf-8") == text
 

@@ -259,6 +259,10 @@ DEMO: Final[Mapping[str, Pair]] = {
         "Nothing has moved for {seconds} s in {subject}.",
         "Look at its status, and at its log, {log}.",
     ),
+    "no_dbos": (
+        "{subject} is no Python that can import dbos.",
+        "Install DBOS into an environment and name its Python, or leave it out.",
+    ),
     "no_systemd": (
         "There is no systemd here that could run a service[ ({cause})].",
         "Print the unit and use it elsewhere, or run the host by what starts programs here.",

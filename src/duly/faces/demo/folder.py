@@ -23,7 +23,10 @@ from duly.errors import RequestRefused
 MARK: Final = ".demo"
 POST: Final = "post"  # the project of the second part
 DESK: Final = f"{POST}/workflows/mail_desk.py"
-FOLDERS: Final = (MARK, "mailbox", "tables", "workflows", POST)
+LIVE: Final = "live"  # the projects and programs of the page
+INVOICES: Final = f"{LIVE}/duly/workflows/invoices.py"
+OWN_FOLDERS: Final = (MARK, "mailbox", "tables", "workflows")  # of the first part
+FOLDERS: Final = (*OWN_FOLDERS, POST, LIVE)
 SETTINGS: Final = "duly.toml"
 DATABASE: Final = ("duly.db", "duly.db-wal", "duly.db-shm", "duly.db.lock", "duly.db.socket")
 TABLE: Final = "duly.faces.demo.table:HeldTable"
@@ -31,6 +34,7 @@ USE: Final = re.compile(r'^use = ".*"$', re.MULTILINE)
 # What a demo makes in its folders, with the one mail that it offers to make.
 OWN: Final = re.compile(
     r"\.demo/.+|post/((duly|books)\.db.*|duly\.toml|host\.log|workflows)"
+    r"|live/(duly|plain|dbos)"
     r"|mailbox/(\.?[0-9]{3,}|again)\.eml"
     r"|tables/(mails(_js)?\.csv|\.mails(_js)?\.csv\.new|\.duly\.lock)",
     re.ASCII,
@@ -94,7 +98,7 @@ class DemoFolder:
         """Make the project, in the place of an earlier one."""
         try:
             self._clear()
-            for each in FOLDERS[:-1]:
+            for each in OWN_FOLDERS:
                 (self.path / each).mkdir(parents=True)
             for path, text in self._texts().items():
                 path.write_text(text.replace("USE", table), encoding="utf-8")
@@ -116,13 +120,16 @@ class DemoFolder:
 
     def _strange(self) -> Iterator[Path]:
         """Find what a person made or changed where an earlier demo would be taken away."""
-        kept = files("duly.faces.demo").joinpath("text/mail_desk.py.txt").read_text("utf-8")
-        texts = {**self._texts(), self.path / DESK: kept}
+        kept = files("duly.faces.demo").joinpath("text")
+        texts = self._texts()
+        for name in (DESK, INVOICES):
+            file = f"{Path(name).name}.txt"
+            texts[self.path / name] = kept.joinpath(file).read_text("utf-8")
         for path, text in texts.items():
             is_there = path.exists()
             if is_there and USE.sub("", path.read_text("utf-8", "replace")) != USE.sub("", text):
                 yield path
-        folders = (*FOLDERS, f"{POST}/workflows")
+        folders = (*FOLDERS, f"{POST}/workflows", f"{LIVE}/duly/workflows")
         for path in sorted(each for name in folders for each in (self.path / name).glob("*")):
             if path not in texts and not OWN.fullmatch(path.relative_to(self.path).as_posix()):
                 yield path

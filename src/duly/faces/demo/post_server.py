@@ -41,6 +41,7 @@ class Post:
     messages: list[dict[str, Any]] = field(default_factory=list)
     hold_at: int | None = None  # the answer to the mail of this number is held back
     held: asyncio.Event = field(default_factory=asyncio.Event)
+    pause: Callable[[], Awaitable[None]] | None = None  # between taking a mail and saying so
     _servers: list[asyncio.Server] = field(default_factory=list)
     _talks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -140,6 +141,8 @@ class Post:
             self.hold_at = None
             self.held.set()
             await asyncio.Event().wait()  # until this server ends
+        if self.pause is not None:
+            await self.pause()
 
     # -- HTTP -------------------------------------------------------------------------------------
 

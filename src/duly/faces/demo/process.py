@@ -59,7 +59,7 @@ async def serving(folder: DemoFolder, env: Env) -> AsyncIterator[tuple[Process, 
     """
     process = Process(folder)
     try:
-        async with _reach(process, folder, env) as session:
+        async with reach(process, folder, env) as session:
             yield process, session
         process.child.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -70,7 +70,7 @@ async def serving(folder: DemoFolder, env: Env) -> AsyncIterator[tuple[Process, 
 
 
 @asynccontextmanager
-async def _reach(process: Process, folder: DemoFolder, env: Env) -> AsyncIterator[Session]:
+async def reach(process: Process, folder: DemoFolder, env: Env) -> AsyncIterator[Session]:
     """Speak to the host, as soon as it works."""
     last_ms = env.monotonic_ms() + START_S * 1000
     while env.monotonic_ms() < last_ms:

@@ -33,8 +33,7 @@ STATIC: Final = {
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     """Make the entries of pages, and a form for every act."""
     live = Lives().live
-    for name, media_type in STATIC.items():
-        yield Entry(f"/static/{name}", _static(name, media_type), {"GET": OPEN})
+    yield from list_static()
     yield Entry("/", live(home), {"GET": Scope.READ})
     yield Entry("/find", still(find), {"GET": Scope.READ})
     yield Entry("/bus", live(bus), {"GET": Scope.READ})
@@ -47,6 +46,12 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from connect.list_entries(live)
     yield from form.list_entries(verbs)
     yield from script.list_entries()
+
+
+def list_static() -> Iterator[Entry]:
+    """Make the entries of what every page is made with."""
+    for name, media_type in STATIC.items():
+        yield Entry(f"/static/{name}", _static(name, media_type), {"GET": OPEN})
 
 
 def _static(name: str, media_type: str) -> Endpoint:
