@@ -12,6 +12,7 @@ from duly.desk.proof import Certificate, Made, Seal, Taken
 from duly.desk.sight import Sight
 from duly.errors import Invalid, NotFound, see, short
 from duly.rules.event import EventStatus
+from duly.rules.forgetting import ERASED_ARGS
 from duly.rules.identity import IdKind, MutationId
 from duly.rules.retention import REMOVED_ARGS
 from duly.rules.schedule import moment
@@ -150,7 +151,7 @@ def _made(
         approved_by=row.approved_by,
         allowance=row.allowance_id,
         amended_by=row.amended_by,
-        is_emptied=row.args == REMOVED_ARGS,
+        is_emptied=row.args in (REMOVED_ARGS, ERASED_ARGS),
         same_key=same_key,
         seal=sealed,
     )

@@ -18,7 +18,7 @@ A seal names its key by a short hash, so that another key and a changed row can 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -26,6 +26,7 @@ from hashlib import sha256
 from typing import Final
 
 from duly.errors import Invalid
+from duly.rules.forgetting import ERASED_ARGS
 from duly.rules.permission import proposal_hash
 from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.value import Json, canonical, decode, digest
@@ -224,11 +225,12 @@ def digest_parts(texts: Texts) -> str:
     return canonical(made).decode()
 
 
-def renew_part(digests: str, part: Part, text: str) -> str:
-    """Write the digests of a row with another text in one part."""
+def renew_parts(digests: str, texts: Mapping[Part, str | None]) -> str:
+    """Write the digests of a row with other texts in some parts; None is no text."""
     kept = decode(digests)
     assert isinstance(kept, dict), digests
-    return canonical({**kept, part.value: _digest_text(text)}).decode()
+    new = {part.value: None if text is None else _digest_text(text) for part, text in texts.items()}
+    return canonical({**kept, **new}).decode()
 
 
 def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
@@ -247,7 +249,7 @@ def find_changed_parts(texts: Texts, digests: str) -> tuple[Part, ...]:
 
 
 def _present(texts: Texts) -> Iterable[Part]:
-    is_removed = texts.args == REMOVED_ARGS
+    is_removed = texts.args in (REMOVED_ARGS, ERASED_ARGS)
     if not is_removed:
         yield Part.ARGS
     # Retention removes result and error together with the arguments: one that is there must fit.

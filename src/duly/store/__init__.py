@@ -12,6 +12,7 @@ from duly.store import (
     bus,
     delivery,
     event,
+    forgetting,
     ingress,
     lane,
     ledger,
@@ -185,6 +186,7 @@ class Store:
     # Upkeep
     tidy = in_turns(keeping.tidy)
     tidied_at = read(keeping.tidied_at)
+    forget = barrier(forgetting.forget)
     note_act = barrier(keeping.note_act)
     note_restore = barrier(keeping.note_restore)
 

@@ -127,7 +127,7 @@ def old_blobs(
         limit=limit,
     )
     return tuple(
-        OldBlob(workflow_id, digest, at, _is_named(tx, workflow_id, digest, BlobStatus(status)))
+        OldBlob(workflow_id, digest, at, _is_needed(tx, workflow_id, digest, BlobStatus(status)))
         for workflow_id, digest, at, status in rows
     )
 
@@ -157,7 +157,11 @@ def _find(tx: Transaction, workflow_id: str, digest: str) -> BlobStatus | None:
     return None if found is None else BlobStatus(found[1])
 
 
-def _is_named(tx: Transaction, workflow_id: str, digest: str, status: BlobStatus) -> bool:
-    if status is BlobStatus.WRITING:
-        return False  # no handle of it was ever given
+def _is_needed(tx: Transaction, workflow_id: str, digest: str, status: BlobStatus) -> bool:
+    # Of one that is being written no handle was ever given.
+    return status is not BlobStatus.WRITING and is_named(tx, workflow_id, digest)
+
+
+def is_named(tx: Transaction, workflow_id: str, digest: str) -> bool:
+    """Tell whether anything open speaks of a blob."""
     return tx.one("is_blob_named", workflow_id=workflow_id, naming=f"%{digest}%") is not None

@@ -31,6 +31,9 @@ STATEMENT_CACHE_MAX = 512
 # Where the header says how the file is written and read, and how a file without a log says it.
 HEADER_BYTES = 100
 LOG_HEAD_BYTES = 32
+LOG_FRAME_BYTES = 24  # before each page of a log
+LOG_PAGE_SIZE = slice(8, 12)  # where the head of a log says how large its pages are
+BLANK_BYTES = 1024 * 1024
 FORMAT_BYTES = slice(18, 20)
 FORMAT_WITHOUT_LOG = b"\x01\x01"
 # One process has the file, with as many connections as it likes (decision 080).
@@ -219,6 +222,19 @@ class FileDisk:
                 raise StoreUnavailable(code="store_removed", subject=str(path)) from None
             if found != identity:
                 raise StoreUnavailable(code="store_replaced", subject=str(path))
+
+    def blank_log(self, pages: int) -> None:
+        """Overwrite the log behind so many of its pages: SQLite reads nothing of it any more."""
+        page_bytes = int.from_bytes(self.log_head()[LOG_PAGE_SIZE])
+        handle = os.open(self._wal_path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            place = LOG_HEAD_BYTES + pages * (LOG_FRAME_BYTES + page_bytes)
+            end = os.fstat(handle).st_size
+            while place < end:
+                place += os.pwrite(handle, bytes(min(BLANK_BYTES, end - place)), place)
+            sync_data(handle)
+        finally:
+            os.close(handle)
 
     def copy(self, connection: apsw.Connection, version: int, mark: Mark = unmarked) -> None:
         """Copy the database to `<name>.v<version>.backup`, whole or not at all."""

@@ -14,6 +14,7 @@ from typing import Final
 from duly.env import Boot
 from duly.errors import NotFound, Stale, see
 from duly.rules.access import Step
+from duly.rules.forgetting import ERASED_ARGS
 from duly.rules.late import LateAnswer, keep_late, read_late
 from duly.rules.ledger import Knowledge, Stamp, idempotency_key
 from duly.rules.lifecycle import Change, Run, act
@@ -249,6 +250,8 @@ def keep_late_answer(tx: Transaction, mutation_id: str, late: LateAnswer) -> Non
     A row that has ended is sealed again with it (L15).
     """
     row = read_mutation(tx, mutation_id)
+    if row.args == ERASED_ARGS:
+        late = replace(late, message=None, said=None)  # what was erased does not come back (H5)
     known = read_late(row.late)
     if any(each.is_same(late) for each in known):
         raise Stale(code="changed_meanwhile", subject=mutation_id)

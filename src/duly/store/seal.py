@@ -28,7 +28,7 @@ from duly.rules.seal import (
     judge,
     make_seal,
     observe,
-    renew_part,
+    renew_parts,
 )
 from duly.rules.value import decode, digest
 from duly.store.base import Row, Transaction
@@ -38,7 +38,6 @@ from duly.store.tally import note_tool
 
 PAGE_ROWS: Final = 200
 CONTENTS_CHARS_MAX: Final = 16 * 1024 * 1024  # read at once; a single run may have more
-REMOVED_CONTENT: Final = 0
 
 Contents = tuple[tuple[str, str, str], ...]
 
@@ -79,7 +78,7 @@ def seal_end(tx: Transaction, run_id: str) -> None:
     if not _is_whole(tx, key, row, contents):
         return
     digests = digest_parts(_texts(row, contents))
-    seal = make_seal(key, _end_facts(row, digests))
+    seal = make_seal(key, end_facts(row, digests))
     here = {"id": row.id, "status": row.status}
     tx.change("seal_end", f"Mutation {row.id}", **here, digests=digests, seal=seal)
 
@@ -89,13 +88,13 @@ def seal_late(tx: Transaction, row: MutationRow, late: str) -> None:
     key = tx.seal_key
     if key is None or check_rows(tx, key, (row,)):
         return
-    digests = renew_part(str(row.digests), Part.LATE, late)
+    digests = renew_parts(str(row.digests), {Part.LATE: late})
     here = {"id": row.id, "old_seal": row.end_seal, "digests": digests, "begun": row.seal}
-    seal = make_seal(key, _end_facts(row, digests))
+    seal = make_seal(key, end_facts(row, digests))
     tx.change("reseal_end", f"Mutation {row.id}", **here, seal=seal)
 
 
-def _end_facts(row: MutationRow, digests: str) -> EndFacts:
+def end_facts(row: MutationRow, digests: str) -> EndFacts:
     """Return what the seal of its end covers, with these digests of its texts (L15)."""
     return EndFacts(
         row.facts,
@@ -234,7 +233,7 @@ def _judge(key: bytes, row: MutationRow) -> Flaw | None:
         return None if row.digests is None and row.end_seal is None else Flaw.CHANGED
     if row.digests is None:
         return Flaw.UNSEALED
-    return judge(key, _end_facts(row, row.digests), row.end_seal)
+    return judge(key, end_facts(row, row.digests), row.end_seal)
 
 
 def _contents_now(tx: Transaction, run_ids: Iterable[str]) -> Iterator[tuple[str, tuple[Row, ...]]]:
@@ -265,8 +264,8 @@ def _group_by_size(tx: Transaction, run_ids: tuple[str, ...]) -> Iterator[list[s
 
 
 def _digest_contents(contents: tuple[Row, ...]) -> Contents | None:
-    """Digest contents; None, where retention removed one."""
-    if any(content == REMOVED_CONTENT for _, _, _, content, _, _ in contents):
+    """Digest contents; None, where one was removed: its number is not above zero."""
+    if any(content <= 0 for _, _, _, content, _, _ in contents):
         return None
     return tuple(
         (topic, message_id, _digest_content(title, body))
@@ -310,7 +309,7 @@ def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     if digests is None:
         ((_, contents),) = _contents_now(tx, (row.held_by,))
         digests = digest_parts(_texts(row, _digest_contents(contents)))
-    end = make_seal(key, _end_facts(row, digests))
+    end = make_seal(key, end_facts(row, digests))
     return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
 
 

@@ -105,6 +105,14 @@ class SqliteBackend:
         """Return when everything committed so far is power-loss durable."""
         await self._writer.sync()
 
+    async def forget_log(self) -> None:
+        """Let no older page be seen in the log: it is moved, and what is behind is overwritten.
+
+        A question that is being answered holds it up; then it is done when that has ended.
+        """
+        self._writer.log.forget()
+        await self._writer.sync()
+
     async def count_bytes(self) -> int:
         """Return how many bytes the database and its log take; one that is no file takes none."""
         return sum(_size(Path(f"{self._disk.path}{suffix}")) for suffix in ("", "-wal"))
@@ -158,7 +166,7 @@ def _size(path: Path) -> int:
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
-    files = ("queries", "bus", "views", "survey", "upkeep", "blob", "slip", "model")
+    files = ("queries", "bus", "views", "survey", "upkeep", "forget", "blob", "slip", "model")
     return Schema(text, queries.load(*files))
 
 
@@ -204,6 +212,8 @@ async def open_sqlite(
         checkpoint_pages=checkpoint_pages,
         is_direct=is_direct,
     )
+    if isinstance(disk, FileDisk):
+        writer.log.blank = disk.blank_log
     questions, inquiries = None, None
     if disk.has_readers:
         questions = Questions(Reader(disk, env, writer), statements, writer)

@@ -6,6 +6,7 @@ refused with the reason, until the log can be moved (H3).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import apsw
@@ -45,6 +46,9 @@ class WriteAheadLog:
         # The first commit into a log begun anew syncs its header: not on the event loop.
         self.is_fresh = True
         self.error: apsw.Error | None = None  # why the last move failed
+        # Overwrites what lies behind so many pages of the log; what has no file does not need it.
+        self.blank: Callable[[int], None] | None = None
+        self._must_blank = False
         # SQLite checkpoints by such a hook of its own, inside COMMIT; ours takes its place.
         connection.set_wal_hook(self._note_growth)
 
@@ -81,7 +85,21 @@ class WriteAheadLog:
             self.pages = 0
             self.is_fresh = True
             self._say_ahead()
+            self._blank_rest()
         self._move_at_pages = self.pages + self._checkpoint_pages
+
+    def forget(self) -> None:
+        """Move the log when it can be, and overwrite the older pages that it still shows (H5)."""
+        self._must_blank = True
+        self._move_at_pages = 0
+
+    def _blank_rest(self) -> None:
+        # A log without a page was not begun anew: it still has those that were moved.
+        if not self._must_blank or self.blank is None or not self.pages:
+            return
+        with contextlib.suppress(OSError):  # a full disk: it is tried again with the next move
+            self.blank(self.pages)
+            self._must_blank = False
 
     def tell_growth(self) -> None:
         """Say that something was written since the last time, if so."""

@@ -102,6 +102,23 @@ def _tidy(counts: Answer, _: Args) -> str:
     return f"Removed: {told}."
 
 
+def _forget(made: Answer, _: Args) -> str:
+    names = ("events", "runs", "mutations", "bus_events", "questions", "blobs")
+    told = ", ".join(f"{made[each]} {each.replace('_', ' ')}" for each in names if made[each])
+    left = (
+        ("the state of {}", made["states"]),
+        ("{} of another workflow", [_copy(each) for each in made["elsewhere"]]),
+        ("the backup {}", made["backups"]),
+    )
+    rest = [text.format(each) for text, found in left for each in found]
+    more = f" Still there: {'; '.join(rest)}." if rest else ""
+    return f"Erased: {told}. Message ids, keys and digests stay.{more}"
+
+
+def _copy(each: Answer) -> str:
+    return f"{each['message_id']} in {each['topic']} of {each['workflow']}"
+
+
 def _cancel(is_done: Answer, args: Args) -> Done:
     if is_done:
         return Done("Cancelled.")
@@ -144,6 +161,7 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
         "another place."
     ),
     "drop_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is gone.",
+    "forget": _forget,
     "grant": _grant,
     "new_hook": _new_hook,
     "new_link": lambda made, _: f"Code: {made['code']}. It signs one browser in, within a minute.",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from duly import errors
 from duly.errors import DulyError
-from duly.words import error_model, error_project, error_state, error_value
+from duly.words import error_model, error_project, error_state, error_upkeep, error_value
 from duly.words.asking import CLASHES
 from duly.words.noun import say_number, say_times
 from duly.words.seal import FLAWS
@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Names that are not known": error_state.UNKNOWN_NAMES,
     "Requests that are refused": error_state.REQUESTS,
     "Grants": error_state.GRANTS,
+    "Forgetting": error_upkeep.FORGETTING,
     "Language models": error_model.MODELS,
     "The bus": error_state.BUS,
     "Hosts": error_state.HOSTS,

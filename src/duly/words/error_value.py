@@ -178,6 +178,10 @@ VALUES: Final[Mapping[str, Pair]] = {
         "{subject}: a person cannot change this argument of {tool}.",
         "[Editable: {known:list}.]",
     ),
+    "several_workflows": (
+        "Several workflows have this message id: {workflows:list}.",
+        "Name one in {subject}.",
+    ),
     "several_topics": (
         "Several topics have this message id: {topics:list}.",
         "Name one in {subject}.",

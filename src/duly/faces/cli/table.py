@@ -238,6 +238,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Remove finished history the policy does not keep.",
         meanwhile="Tidying the store …",
     ),
+    "forget": Row(KEEP, "Erase an input and all that came of it.", meanwhile="Erasing it …"),
     "open": Row(
         RUN,
         "Print a link that signs a browser in.",

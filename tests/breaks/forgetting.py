@@ -1,0 +1,73 @@
+"""Breaks of forgetting an input: what must be over, what must be gone, what must stay (H5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from duly.store import forgetting, queries
+from tests.breaks import Break
+
+EXAM = ("tests/store/test_exam_forgetting.py",)
+DESK = ("tests/desk/test_forgetting.py",)
+LOAD = queries.load
+
+
+def _without(statement: str) -> Callable[..., dict[str, str]]:
+    """Load every statement as it is, but for one that then changes no row."""
+
+    def load(*files: str) -> dict[str, str]:
+        found = LOAD(*files)
+        if statement in found:
+            found[statement] = f"{found[statement]} and 1 = 0"
+        return found
+
+    return load
+
+
+def _sealed_always(tx: Any, row: Any, sentence: str, *, is_whole: bool) -> None:
+    ERASE_ROW(tx, row, sentence, is_whole=True)
+
+
+ERASE_ROW = forgetting._erase_row
+
+BREAKS = (
+    Break(
+        "H5",
+        "duly.store.forgetting",
+        "_refuse_open",
+        lambda tx, extent, now: None,
+        EXAM,
+        "an input is erased while something of it is to be done",
+    ),
+    Break(
+        "H5",
+        "duly.store.forgetting",
+        "_refuse_derived",
+        lambda *_: None,
+        EXAM,
+        "an event that came of others is taken for an input",
+    ),
+    Break(
+        "L15",
+        "duly.store.forgetting",
+        "_erase_row",
+        _sealed_always,
+        DESK,
+        "forgetting seals what another program changed",
+    ),
+    Break(
+        "H5",
+        "duly.store.wal",
+        "WriteAheadLog.forget",
+        lambda self: None,
+        DESK,
+        "the log still shows what was erased",
+    ),
+    Break(
+        "H5", "duly.store.queries", "load", _without("end_output"), EXAM, "an output stays pending"
+    ),
+    Break(
+        "H5", "duly.store.queries", "load", _without("erase_run"), DESK, "runs keep what they said"
+    ),
+)
