@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Any
 
 from duly.connectors import sql_postgres, sql_sqlite, sql_text
+from duly.connectors.sql_base import STATEMENTS
 from tests.breaks import Break
 
 SQL = "tests/connectors/test_sql.py"
@@ -21,6 +23,22 @@ def _only_time(database: Any, allowed: Any, timeout_s: float) -> Any:
 
 
 BREAKS = (
+    Break(
+        "K5",
+        "duly.connectors.sql_text",
+        "BRACKETED",
+        re.compile("(?!)"),
+        ("tests/connectors/test_sql_settings.py::test_a_statement_that_cannot_be_read_is_refused",),
+        "a second statement hides behind a quote in brackets",
+    ),
+    Break(
+        "L9",
+        "duly.connectors.sql_postgres",
+        "STATEMENTS",
+        {**STATEMENTS, "commit_on_disk": "select 1"},
+        ("tests/connectors/test_sql_edges.py::test_a_commit_that_is_answered_is_on_the_disk",),
+        "a commit is answered before it is on the disk",
+    ),
     Break(
         "L14",
         "duly.engine.entry",

@@ -16,6 +16,7 @@ from duly.connectors.registry import Registry
 from duly.errors import ConfigError, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.catalog import Catalog, JsonType, ToolKind
 from duly.rules.failure import answer_of
+from duly.rules.url import read_url
 from duly.rules.word import Answer
 from duly.script.stubs import javascript_types, python_stubs
 from duly.testing import ExamFailed, examine, look_at_disk
@@ -177,6 +178,28 @@ async def test_what_a_status_means_can_be_said_in_the_settings(shop: Shop) -> No
     with pytest.raises(Transient) as caught:
         await found.create_order(call(item="tea"), item="tea")
     assert (caught.value.outcome, caught.value.retry_after_s) == ("refused", 3)
+
+
+async def test_a_list_of_what_was_done_is_no_yes(shop: Shop) -> None:
+    """L4: 207 tells of each part by itself, and some may not be done."""
+    shop.next(status(207), status(207))
+    with pytest.raises(UnknownOutcome):
+        await connect(shop).create_order(call(item="tea"), item="tea")
+    found = connect(shop, with_create(statuses={"207": "done"}))
+    await found.create_order(call(item="tea"), item="tea")
+
+
+@pytest.mark.parametrize(
+    ("length", "found"), [(2**53 - 1, 2**53 - 1), (2**53, None), (10**19, None)]
+)
+async def test_a_length_that_no_script_can_hold_is_none(
+    shop: Shop, length: int, found: int | None
+) -> None:
+    """T8: else a server could stop a workflow by one number."""
+    port = read_url(shop.url).port
+    shop.next(raw(b"HTTP/1.1 200 X\r\nContent-Length: %d\r\n\r\n" % length))
+    looked = await connect(shop, hosts=[f"127.0.0.1:{port}"]).head(url=f"{shop.url}/x")
+    assert looked["length"] == found
 
 
 async def test_hosts_are_read_without_credentials(shop: Shop) -> None:
@@ -358,7 +381,7 @@ WRONG_OPERATIONS: list[tuple[dict[str, Any], str]] = [
     ({"labels": {"item": 1}}, "labels.item: it is a int"),
     ({"editable": "item"}, "editable: write a list"),
     ({"statuses": {"409": "maybe"}}, 'statuses.409: "maybe" is none of'),
-    ({"statuses": {"200": "refused"}}, "statuses.200: write a status from 300"),
+    ({"statuses": {"200": "refused"}}, "statuses.200: write 207 or a status from 300"),
     ({"returns": "text"}, 'returns: "text" is none of'),
     ({"returns": {"id": "int"}}, 'returns.id: "int" is no type'),
     ({"form": "yes"}, "form: it is a str. Write true or false"),

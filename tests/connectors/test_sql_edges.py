@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.connectors.sql_base import STATEMENTS
 from duly.connectors.sql_postgres import ServerPlace
 from duly.errors import Refused
-from tests.connectors.books import NOW, Books, ServerBooks, call, with_one
+from tests.connectors.books import NOW, Books, ServerBooks, call, user_of, with_one
 
 
 async def test_a_percent_sign_is_written_as_it_stands(books: Books) -> None:
@@ -90,3 +91,19 @@ async def test_a_table_that_was_emptied_denies_no_earlier_call(books: Books) -> 
     await sql.add(fresh, **fresh.args)
     assert isinstance(await sql.add_happened(call()), Unsure)
     assert await sql.add_happened(later("k3", id=3)) == NotApplied()
+
+
+@pytest.mark.parametrize(("level", "used"), [("off", "on"), ("local", "local")])
+async def test_a_commit_that_is_answered_is_on_the_disk(
+    server_folder: Path, tmp_path: Path, level: str, used: str
+) -> None:
+    """L9: else a crash of the server would lose a change that was called made, and its record."""
+    server_books = ServerBooks(server_folder, user_of(tmp_path))
+    server_books.run(f'alter role "{server_books.user}" set synchronous_commit = {level}')
+    statement = (
+        "insert into invoice (id, customer, total)"
+        " values (7, current_setting('synchronous_commit'), 1) returning customer"
+    )
+    sql: Any = server_books.make({"note": {"sql": statement}})
+    made = await sql.note(call(tool="books.note"))
+    assert made["rows"] == [{"customer": used}]

@@ -26,6 +26,8 @@ from tests.connectors.books import OPERATIONS, FileBooks, with_one
         ("select 'open", "does not end"),
         ("select ?", "as :name"),
         ("select :Big", "lower-case"),
+        ("insert into u select 1 as [a'] ; delete from u --']", "between brackets"),
+        ('select 1 as [a"] ; delete from u where b = "]', "between brackets"),
         ("", "missing|text"),
         ("  ;", "empty"),
         ("drop table invoice", "begins with 'drop'"),

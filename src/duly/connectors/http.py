@@ -306,12 +306,11 @@ class _Reader(Http):
         target, response = await self._ask_host("HEAD", url)
         if response is None:
             return None
-        length = response.header("content-length") or ""
         return {
             "url": str(target),
             "status": response.status,
             "type": _type_of(response),
-            "length": int(length) if length.isdecimal() else None,
+            "length": response.length,
         }
 
 

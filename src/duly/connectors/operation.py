@@ -30,7 +30,7 @@ from duly.connectors.place import (
     read_terms,
 )
 from duly.connectors.rest import Auth, KeyPlace, Paging, Verify
-from duly.connectors.status import Meaning
+from duly.connectors.status import MULTI, Meaning
 from duly.connectors.template import FIELD, KEY, KEY_NAMES, TAKEN, fields_of, has_key, is_broken
 from duly.connectors.transport import CHANGES, READS, check_header
 from duly.errors import Refused
@@ -428,8 +428,9 @@ def _read_paging(place: Place, key: str) -> Paging:
 def _read_statuses(place: Place) -> Mapping[int, Meaning]:
     found = {}
     for code, word in place.texts("statuses").items():
-        if not code.isdecimal() or not 300 <= int(code) <= 599:
-            place.refuse(f"statuses.{code}", "write a status from 300 to 599.")
+        is_status = code.isdecimal() and (int(code) == MULTI or 300 <= int(code) <= 599)
+        if not is_status:
+            place.refuse(f"statuses.{code}", f"write {MULTI} or a status from 300 to 599.")
         if word not in MEANINGS:
             said = f'"{word}" is none of {", ".join(MEANINGS)}.'
             place.refuse(f"statuses.{code}", f"{said} {suggest(word, MEANINGS)}")

@@ -12,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from duly.connectors.response import BrokenExchange
@@ -26,6 +29,9 @@ from duly.rules.url import IpAddress, is_name, judge_addresses
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[IpAddress, ...]]]
 
 ADDRESSES_MAX: Final = 4  # of one name, tried one after the other
+STREAM: Final[Mapping[str, int]] = MappingProxyType(
+    {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP}
+)
 CONNECT_S: Final = 10.0  # for one address, so that the next one gets its turn
 # Where the certificates of the system are, if OpenSSL's own place is empty.
 CA_FILES: Final = (
@@ -62,9 +68,18 @@ async def find_addresses(
 
 
 async def resolve_name(host: str, port: int) -> tuple[IpAddress, ...]:
-    """Ask the system for the addresses of a name."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    """Ask the system for the addresses of a name, in a thread of its own.
+
+    The loop has a few threads for this. With names whose servers are silent they would all wait,
+    for half a minute each, and every other connector with them.
+    """
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="duly-name")
+    try:
+        found = await asyncio.get_running_loop().run_in_executor(
+            thread, partial(socket.getaddrinfo, host, port, **STREAM)
+        )
+    finally:
+        thread.shutdown(wait=False)
     return tuple(dict.fromkeys(ip_address(str(each[4][0])) for each in found))
 
 

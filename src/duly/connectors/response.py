@@ -9,6 +9,7 @@ Law 2: a response is whole, or `BrokenExchange` is raised; a part of one is neve
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +17,15 @@ from typing import Final
 
 import h11
 
+from duly.rules.value import INTEGER_MAX
+
 HEAD_BYTES_MAX: Final = 64 * 1024
 HEADERS_MAX: Final = 200
 HINTS_MAX: Final = 10  # responses of the kind 1xx before the real one
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 50_000  # chunks of a body; each costs time, also one of a single byte
+LENGTH: Final = re.compile(r"[0-9]{1,20}")
 # What zlib calls gzip, and a stream with a header of its own.
 ENCODINGS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": 15}
 
@@ -47,6 +51,13 @@ class HttpResponse:
     def header(self, name: str) -> str | None:
         """Return the first header of this name, given in lower case."""
         return next((value for each, value in self.headers if each == name), None)
+
+    @property
+    def length(self) -> int | None:
+        """How many bytes the server says its body has; None if no script could hold the number."""
+        text = self.header("content-length") or ""
+        length = int(text) if LENGTH.fullmatch(text) else None
+        return length if length is not None and length <= INTEGER_MAX else None
 
 
 async def read_response(

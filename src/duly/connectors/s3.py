@@ -158,9 +158,11 @@ class S3(ReadingConnector, Timed, Rest):
         response, shown = await self._ask("HEAD", self._object(key), READ_S)
         if not raise_for_read(response, shown, self.name):
             return None
+        if response.length is None:
+            raise Transient(f"{shown}: the server does not say how large the object is.")
         return {
             "key": key,
-            "size": int(response.header("content-length") or 0),
+            "size": response.length,
             "etag": _etag(response) or "",
             "type": plain(response.header("content-type") or "", 100),
         }

@@ -8,6 +8,7 @@ from urllib.parse import unquote_plus
 from xml.parsers import expat
 
 from duly.connectors.xml_text import XmlRefused, local_name, read_tree, text_at
+from duly.rules.value import INTEGER_MAX
 
 ROOT: Final = "ListBucketResult"
 WARM: Final = b"<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>"
@@ -42,7 +43,7 @@ def read_list(data: bytes) -> ObjectList:
         objects = tuple(
             ListedObject(
                 unquote_plus(key) if is_url else key,  # a space is written as a plus sign
-                int(text_at(each, "Size") or 0),
+                _size(text_at(each, "Size")),
                 text_at(each, "ETag").strip('"'),
                 text_at(each, "LastModified"),
             )
@@ -53,6 +54,13 @@ def read_list(data: bytes) -> ObjectList:
         return ObjectList(objects, text_at(root, "NextContinuationToken") if is_more else None)
     except (XmlRefused, expat.ExpatError, ValueError) as error:
         return ObjectList(problem=f"it is malformed ({error})"[:200])
+
+
+def _size(text: str) -> int:
+    size = int(text or 0)
+    if not 0 <= size <= INTEGER_MAX:
+        raise ValueError("an object has a size that cannot be")
+    return size
 
 
 def warm_up() -> None:

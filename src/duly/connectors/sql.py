@@ -145,8 +145,9 @@ class Sql(Foldered):
             self._origin = self._server.origin
             self._secret_names = () if secret is None else (secret,)
             self.local = socket is not None  # a server is reached from any machine, a socket is not
+        is_file = self._server is None
         found = tuple(
-            _read_operation(str(each), Place(f"operations.{each}", table))
+            _read_operation(str(each), Place(f"operations.{each}", table), is_file=is_file)
             for each, table in Place("operations", operations).table.items()
         )
         if not found:
@@ -294,10 +295,10 @@ def _read_server(
     )
 
 
-def _read_operation(name: str, place: Place) -> SqlOperation:
+def _read_operation(name: str, place: Place, *, is_file: bool) -> SqlOperation:
     check_name(place, name)
     try:
-        text = read_statement(place.text("sql"), "sql")
+        text = read_statement(place.text("sql"), "sql", has_bracketed_names=is_file)
     except Invalid as error:
         place.refuse("sql", str(error))
     if text.first not in READS | WRITES:

@@ -12,6 +12,10 @@ select count(*) from pg_catalog.pg_class where oid = to_regclass('duly_calls')
 -- On PostgreSQL two first calls would make the table at once, and one of them would be refused. The second waits here.
 select pg_advisory_xact_lock(hashtext('duly_calls'))
 
+-- commit_on_disk
+-- A database may be set to answer a commit before it is on the disk. What was answered would then be lost with the next crash, and its record with it.
+select set_config('synchronous_commit', 'on', true) from (select current_setting('synchronous_commit') as now) as known where now = 'off'
+
 -- create_calls
 -- Which call was made, and what came of it: written in the transaction that makes the change.
 create table duly_calls (key text primary key, tool text not null, result text, sent_ms bigint not null)

@@ -3,7 +3,7 @@
 Law 1: every call has a connection of its own, to an address that was judged (K2, K3). The
        environment says nothing: host, user, password and TLS come from the settings.
 Law 2: one transaction records the key, makes the change and keeps its result. A second sender of
-       the key waits for the first at the record.
+       the key waits for the first at the record. It is on the disk when its commit is answered.
 Law 3: until the commit is sent nothing has happened, so every error before it is definite. From
        then on only an error of the server about this very transaction is (L4).
 Law 4: a read runs in a transaction that the server itself keeps from changing anything (K5).
@@ -146,6 +146,7 @@ class PostgresDatabase:
         with self._connected() as connection:
             with self._definite():
                 self._begin(connection, change.timeout_s)
+                _run(connection, "commit_on_disk")
                 result = self._change(connection, change)
                 if left_s() <= 0:
                     raise NotSent(f"{self._place.shown}: the time of the call was over.")

@@ -2,7 +2,8 @@
 
 Law 1: a value never becomes part of a statement. An argument is written `:name` and is bound.
 Law 2: there is one statement, and what cannot be read for certain is refused: comments, dollar
-       quotes, backslashes in texts, other marks of arguments. So no second one can hide (K5).
+       quotes, backslashes in texts, quotes in brackets where these stand around names, other marks
+       of arguments. So no second one can hide (K5).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ STATEMENT_CHARS_MAX: Final = 20_000
 READS: Final = frozenset({"select", "values", "with"})
 WRITES: Final = frozenset({"insert", "update", "delete", "merge", "replace", "with"})
 OWN: Final = "duly_calls"  # the table of what was done, which no statement touches
+
+# For SQLite brackets stand around a name: a quote in one begins no text there.
+BRACKETED: Final = re.compile(r"\[[^\]]*['\"\[]")
 
 TOKEN: Final = re.compile(
     r"""
@@ -56,8 +60,10 @@ class SqlText:
         )
 
 
-def read_statement(text: str, path: str) -> SqlText:
+def read_statement(text: str, path: str, *, has_bracketed_names: bool = False) -> SqlText:
     """Read a statement, or raise Invalid with what is wrong with it."""
+    if has_bracketed_names and BRACKETED.search(text):
+        raise Invalid("It has a quote between brackets. Write the name between quotes.", path=path)
     if len(text) > STATEMENT_CHARS_MAX:
         raise Invalid(f"It has more than {STATEMENT_CHARS_MAX:,} characters.", path=path)
     parts: list[tuple[bool, str]] = []

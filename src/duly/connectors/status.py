@@ -69,6 +69,8 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
 DELETED: Final[Mapping[int, Meaning]] = MappingProxyType(
     {404: Meaning.UNKNOWN, 410: Meaning.UNKNOWN, 412: Meaning.UNKNOWN}
 )
+# A list of what was done and what was not (RFC 4918, 13): the status alone says neither.
+MULTI: Final = 207
 CLASSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {2: Meaning.DONE, 3: Meaning.UNKNOWN, 4: Meaning.REFUSED, 5: Meaning.UNKNOWN}
 )
@@ -113,6 +115,8 @@ def raise_for_change(
     `is_alone`: nothing of this call can be what a conflict speaks of (law 3).
     """
     meaning = meaning_of(response, own)
+    if response.status == MULTI and MULTI not in own:
+        meaning = Meaning.UNKNOWN
     if meaning is Meaning.CONFLICT:
         meaning = Meaning.REFUSED if is_alone else Meaning.UNKNOWN
     said = _said(response, what)

@@ -308,7 +308,8 @@ def _redirected(request: HttpRequest, location: str) -> HttpRequest:
 
 def _refuse_override(url: Url) -> None:
     """Refuse a read that a server could take for a change (K5)."""
-    names = {name.lower() for name, _ in parse_qsl(url.query, keep_blank_values=True)}
+    fields = url.query.replace(";", "&")  # some servers separate by both
+    names = {name.lower() for name, _ in parse_qsl(fields, keep_blank_values=True)}
     if names & OVERRIDES:
         raise Refused(
             f"{url.shown}: a query with {', '.join(sorted(names & OVERRIDES))} may change."

@@ -153,7 +153,10 @@ def follow_url(base: Url, location: str) -> Url:
     """Read where a redirect leads, seen from the URL that was asked."""
     if not PLAIN.fullmatch(location):
         raise _wrong("location", "url_form", location)
-    joined = urljoin(str(base), location.partition("#")[0])
+    try:
+        joined = urljoin(str(base), location.partition("#")[0])
+    except ValueError:  # a bracket without its other half
+        raise _wrong("location", "url_form", location) from None
     return read_url(joined, path="location")
 
 
