@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+import duly
 from duly.api.build import CONNECTORS
 from duly.connectors import declared
 from duly.connectors.declared import DeclaredService, Discord, Jira, Linear, OutlookAccount, Todoist
 from duly.connectors.key_place import key_values
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, UnknownOutcome
-from duly.rules.asking import AskedHow
+from duly.rules.asking import AskedHow, ProofBy
+from duly.rules.oauth import TokenGrant
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
 from duly.testing.doubles.declared import DeclaredDesk
 from tests.connectors.service_exam import TOKEN, happened, send, take_exam
@@ -138,6 +140,33 @@ def test_no_change_is_left_out_of_the_exam() -> None:
         if each.answering is not None
     }
     assert found == examined
+
+
+TRIED = ("hubspot.create_contact", "outlook.create_draft", "outlook.create_event")
+NO_TRIAL = ("todoist.create_task", "todoist.complete_task", "outlook.send_draft")
+
+
+@pytest.mark.parametrize("service", [*KINDS])
+async def test_each_change_is_proven_by_a_trial(
+    desk: DeclaredDesk, tmp_path: Path, service: str
+) -> None:
+    """K10: a host makes one call of each change that can be asked, and finds it again."""
+    desk.accounts.clear()
+    more = {**MORE.get(service, {}), "url": f"{desk.url}/{service}", "allow": [HOST]}
+    connector: Any = KINDS[service](**more)
+    secret = TokenGrant(TOKEN).text if service == "outlook" else TOKEN
+    tools = [each for each in Registry([connector]).catalog.tools if each.answering is not None]
+    async with duly.Host(f"sqlite:///{tmp_path}/duly.db", connectors=[connector]) as host:
+        await host.set_secret(service, "token", secret)
+        for tool in tools:
+            if tool.name in NO_TRIAL:
+                assert tool.proof is not ProofBy.TRIAL
+                continue
+            args = FURTHER.get(tool.name) or CALLS[service][1]
+            count = desk.effects(desk.account(TOKEN))
+            proven = await host.prove(tool.name, None if tool.name in TRIED else args)
+            assert proven.answering.is_believed, proven
+            assert desk.effects(desk.account(TOKEN)) == count + 1
 
 
 HOSTILE = (

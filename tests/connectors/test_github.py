@@ -200,6 +200,15 @@ async def test_no_issue_is_missed(desk: Desk, github: Any) -> None:
         await github.issues(REPO, after="../x")
 
 
+async def test_a_comment_is_counted_and_moves_its_issue(desk: Desk, github: Any) -> None:
+    """K11: a list by the time of change shows an issue again that was commented on."""
+    before = await github.issue(REPO, 1)
+    await send(github, "comment", repo=REPO, number=1, text="Tea?")
+    after = await github.issue(REPO, 1)
+    assert after["comments"] == before["comments"] + 1
+    assert after["updated_at"] > before["updated_at"]
+
+
 async def test_no_comment_is_missed(desk: Desk, github: Any) -> None:
     """K11: more of one second than a page has, and what was changed since."""
     for number in range(250):

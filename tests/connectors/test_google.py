@@ -364,6 +364,9 @@ def test_events_are_made_listed_and_changed(google: StockedGoogle, token: str) -
     shown = {each["id"]: each for each in page.items}[made["id"]]
     assert (shown["title"], shown["all_day"]) == ("Tea", False)
     assert shown["start"] == "2026-05-01T09:00:00+02:00"
+    for start, end in (("2026-05-02", "2026-05-03"), ("2026-04-30", "2026-05-01")):
+        others = run(calendar.list(start, end)).items
+        assert made["id"] not in [each["id"] for each in others]
     change = {"id": made["id"], "etag": made["etag"], "start": "2026-06-01", "end": "2026-06-02"}
     later = call_of("google_calendar.update", "k-2", **change)
     assert run(calendar.update_happened(later)) == NotApplied()

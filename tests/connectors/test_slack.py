@@ -99,6 +99,10 @@ async def test_a_text_is_never_a_mention(desk: Desk, slack: Any) -> None:
         ("missing_scope", PermissionDenied),
         ("not_in_channel", PermissionDenied),
         ("msg_too_long", Refused),
+        ("message_limit_exceeded", PermissionDenied),
+        ("posting_to_channel_denied", PermissionDenied),
+        ("team_not_found", Refused),
+        ("update_failed", UnknownOutcome),
         ("ratelimited", Transient),
         ("fatal_error", UnknownOutcome),
         ("a_word_of_tomorrow", UnknownOutcome),
@@ -207,6 +211,16 @@ async def test_channels_and_files_are_listed(desk: Desk, slack: Any) -> None:
     assert (listed["id"], listed["name"], listed["size"]) == (made["file"], "a.pdf", 4)
     (channel,) = (await slack.channels()).items
     assert channel == {"id": CHANNEL, "name": "tea", "topic": "Tea", "is_member": True}
+
+
+async def test_an_empty_file_is_refused_before_anything_is_sent(desk: Desk, slack: Any) -> None:
+    """L4: Slack wants at least one byte, so nothing is asked."""
+    blobs = MemoryBlobs()
+    file: Any = blobs.put(b"", "a.pdf", "application/pdf")
+    desk.asks.clear()
+    with using_blobs(blobs), pytest.raises(Refused, match="no bytes"):
+        await _upload(slack, file)
+    assert desk.asks == []
 
 
 async def test_a_place_for_a_file_elsewhere_is_not_used(desk: Desk, slack: Any) -> None:

@@ -264,6 +264,8 @@ class Slack(TokenService):
         Returns {file}.
         """
         data = await self.open_blob(file)
+        if not data:
+            raise Refused("file: it has no bytes, and Slack takes no empty file.")
         query: dict[str, Json] = {"filename": file["name"] or "file", "length": len(data)}
         body: dict[str, Json] = {"channel_id": channel_id(channel)}
         if thread is not None:

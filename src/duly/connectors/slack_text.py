@@ -33,7 +33,11 @@ PERMISSION: Final = """
     ekm_access_denied team_access_not_granted not_allowed_token_type enterprise_is_restricted
     restricted_action_read_only_channel restricted_action_thread_only_channel
     restricted_action_non_threadable_channel restricted_action_thread_locked cant_update_message
-    edit_window_closed posting_to_general_channel_denied
+    edit_window_closed posting_to_general_channel_denied posting_to_channel_denied
+    app_access_restricted channel_is_limited_access message_limit_exceeded no_access thread_locked
+    file_uploads_disabled file_uploads_except_images_disabled file_upload_size_restricted
+    file_type_not_allowed storage_limit_reached external_channel_migrating
+    slack_connect_file_link_sharing_blocked slack_connect_file_upload_sharing_blocked
 """
 BUSY: Final = "ratelimited rate_limited accesslimited"
 REFUSED: Final = """
@@ -44,7 +48,8 @@ REFUSED: Final = """
     messages_tab_disabled bad_timestamp invalid_name no_item_specified too_many_emoji
     too_many_reactions file_not_found file_deleted invalid_cursor invalid_limit invalid_ts_latest
     invalid_ts_oldest invalid_channel malware_detected not_found not_reactable unknown_method
-    method_deprecated
+    method_deprecated missing_argument team_not_found file_is_deleted channels_limit_exceeded
+    method_not_supported_for_channel_type
 """
 
 

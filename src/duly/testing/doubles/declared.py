@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,10 @@ DRAFT = {
     "singleValueExtendedProperties": [EXTENDED],
 }
 
+GRAPH_FILTER = re.compile(
+    r"singleValueExtendedProperties/any\(ep: ep/id eq '([^']+)' and ep/value eq '([^']*)'\)"
+)
+GRAPH_EXPAND = re.compile(r"singleValueExtendedProperties\(\$filter=id eq '([^']+)'\)")
 
 EVENT = {
     "subject": str,
@@ -212,9 +217,24 @@ class DeclaredDesk(ServiceDouble):
     @route("GET", "/outlook/me/events", query=("$filter", "$expand"))
     @route("GET", "/outlook/me/messages", query=("$filter", "$expand"))
     def drafts(self, ask: ServiceAsk) -> ServiceReply:
-        """List the drafts or events with a key."""
-        key = ask.query["$filter"].rpartition("ep/value eq ")[2].strip("')")
-        own = "singleValueExtendedProperties"
-        return ServiceReply(
-            {"value": [each for each in ask.account["made"] if each[own][0]["value"] == key]}
+        """List the drafts or events with a key; an extended property is shown if it is expanded.
+
+        learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-get: a filter names the id
+        and the value; the name in an id is compared exactly, the value without regard to case.
+        """
+        found, shown = (
+            pattern.fullmatch(ask.query.get(name, ""))
+            for name, pattern in (("$filter", GRAPH_FILTER), ("$expand", GRAPH_EXPAND))
         )
+        if found is None:
+            raise Rejected(400, "ErrorInvalidUrlQueryFilter")
+        own, is_event = "singleValueExtendedProperties", ask.path.endswith("/events")
+        value = []
+        for each in ask.account["made"]:
+            kept = [one for one in each.get(own, ()) if one["id"] == found[1]]
+            is_fit = any(one["value"].lower() == found[2].lower() for one in kept)
+            if is_fit and ("start" in each) is is_event:
+                plain = {name: each[name] for name in each if name != own}
+                is_shown = shown is not None and shown[1] == found[1]
+                value.append({**plain, own: kept} if is_shown else plain)
+        return ServiceReply({"value": value})

@@ -249,6 +249,10 @@ class GithubDouble(ServiceDouble):
         made |= {"created_at": at, "updated_at": at}
         made["html_url"] = f"https://github.com/{REPO}/issues/{issue}#issuecomment-{number}"
         account["comments"].append(made)
+        for each in account["issues"]:
+            if each["number"] == issue:
+                each["comments"] += 1
+                each["updated_at"] = max(at, str(each["updated_at"]))
         return made
 
     def _page(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from duly.testing.doubles.base import Rejected, ServiceAsk, ServiceDouble, ServiceReply, route
@@ -147,8 +148,15 @@ class CalendarRoutes(ServiceDouble):
         """List events; those that were cancelled are left out."""
         if ask.query.get("orderBy") == "startTime" and ask.query.get("singleEvents") != "true":
             raise Rejected(400, "badRequest", "The requested ordering is not available.")
-        found = [each for each in _calendar(ask, calendar) if each["status"] != "cancelled"]
-        page = page_of(ask, sorted(found, key=_begins), "items")
+        lower, upper = (_bound(ask, name) for name in ("timeMin", "timeMax"))
+        found = [
+            each
+            for each in _calendar(ask, calendar)
+            if each["status"] != "cancelled"
+            and (lower is None or _at(each, "end") > lower)
+            and (upper is None or _at(each, "start") < upper)
+        ]
+        page = page_of(ask, sorted(found, key=lambda each: _at(each, "start")), "items")
         return ServiceReply({"kind": "calendar#events", "items": [], **page})
 
     @route("GET", f"{EVENTS}/{{own}}", scopes=CALENDAR_READ, query=PLAIN)
@@ -306,8 +314,24 @@ def _event(ask: ServiceAsk, calendar: str, own: str) -> dict[str, Any]:
     return found
 
 
-def _begins(event: dict[str, Any]) -> str:
-    return str(event["start"].get("dateTime") or event["start"].get("date"))
+def _at(event: dict[str, Any], side: str) -> datetime:
+    """Return when an event begins or ends; a date is read in UTC, the zone of the calendar."""
+    place = event[side]
+    found = datetime.fromisoformat(place.get("dateTime") or place["date"])
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _bound(ask: ServiceAsk, name: str) -> datetime | None:
+    """Read a bound of a list: a moment with an offset, as RFC 3339 has it."""
+    if name not in ask.query:
+        return None
+    try:
+        found = datetime.fromisoformat(ask.query[name])
+    except ValueError:
+        raise Rejected(400, "badRequest", "Bad Request") from None
+    if found.tzinfo is None:
+        raise Rejected(400, "badRequest", "Bad Request")
+    return found
 
 
 def _check_times(body: dict[str, Any]) -> None:

@@ -202,6 +202,8 @@ class SlackDouble(ServiceDouble):
     )
     def begin(self, ask: ServiceAsk) -> ServiceReply:
         """Name a place for the bytes of a file."""
+        if not ask.query.get("filename") or int(ask.query.get("length", 0)) < 1:
+            raise Rejected(200, "missing_argument")
         number = len(ask.account["uploads"]) + 1
         made = {"name": ask.query["filename"], "size": int(ask.query["length"]), "bytes": None}
         name = f"F{number:03}"
