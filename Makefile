@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire where docs site bench crash-window lock clean
+.PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire proof where docs site bench crash-window lock clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -84,6 +84,11 @@ fire: setup
 	$(BIN)/python -m tests.fire --rounds 300 --threads
 	$(BIN)/python -m tests.fire.mail --rounds 200
 
+# Everything above and more, for hours, into one report of exactly what was run (tests/proof):
+# `make proof PROOF_MINUTES=600`. A part that is done is not run again for the same commit.
+proof: setup browser mail-server
+	$(BIN)/python -m tests.proof
+
 # `make where C8` prints the home, the tests and the sentence of a rule.
 ifeq (where,$(firstword $(MAKECMDGOALS)))
 RULES := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
@@ -116,5 +121,5 @@ lock: setup
 	$(BIN)/uv lock --upgrade
 
 clean:
-	rm -rf .bench .venv duly-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .bench .proof .venv duly-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

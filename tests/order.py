@@ -67,7 +67,7 @@ NEEDS: Final = {
         *("tests/connectors/test_documents.py", "tests/connectors/test_mcp.py"),
         *("tests/models/test_llm.py",),
         *("tests/faces/", "tests/fire/", "tests/store/test_fork.py", "tests/store/test_opening.py"),
-        *("tests/postgres/",),
+        *("tests/postgres/", "tests/proof/"),
         *("tests/store/test_power", "tests/store/test_sqlite.py", "tests/test_bench"),
         *("tests/test_breaks.py", "tests/test_cost.py", "tests/test_env.py", "tests/test_host"),
         *(

@@ -1,0 +1,134 @@
+"""What a proof consists of: commands that are there already, each with its share of the time.
+
+A part is *searched* (it takes seeds, and is run piece after piece until its share is used up) or
+*whole* (one command, run to its end once, if the proof is long enough for it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+Figures = dict[str, float]
+
+SEED: Final = "SEED"  # stands for the first seed of a piece
+JOBS: Final = "JOBS"  # stands for how many processes work
+MINUTES: Final = "MINUTES"  # stands for the share of a part that is one command
+PASSED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
+NO_SUM: Final = re.compile(r"per_second|median|seconds|cpu_s")  # what pieces do not add up to
+WORDS: Final = re.compile(r"([a-z][a-z_ ,]*?) ([0-9.]+)(?: · |$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its command, its share of the minutes, and how its figures are read.
+
+    `piece` is how many seeds a piece takes; 0 says that the part is whole. A whole part is begun
+    only in a proof of at least `minutes_min`.
+    """
+
+    name: str
+    says: str
+    command: tuple[str, ...]
+    read: Callable[[str], Figures]
+    share: float = 0.0
+    piece: int = 0
+    minutes_min: float = 0.0
+    environ: Mapping[str, str] | None = None
+
+    def words(self, seed: int, jobs: int, minutes: float) -> list[str]:
+        """Spell the command of a piece."""
+        given = {SEED: str(seed), JOBS: str(jobs), MINUTES: f"{minutes:.2f}"}
+        return [given.get(each, each) for each in self.command]
+
+
+def read_json(text: str) -> Figures:
+    """Read the numbers of the object that a command printed last; lists count as their lengths."""
+    found = json.loads(text[text.index("{") :] if text.lstrip().startswith("{") else "{}")
+    figures: Figures = {}
+    for name, each in found.items():
+        if isinstance(each, int | float) and not NO_SUM.search(name):
+            figures[name] = each
+        elif isinstance(each, list):
+            figures[name] = len(each)
+        elif name == "faults":
+            figures["faults"] = sum(each.values())
+    return figures
+
+
+def read_planted(text: str) -> Figures:
+    """Count the planted bugs that were looked for, and those that were not found."""
+    found = json.loads(text)
+    return {"hunts": len(found), "not found": sum(each["seed"] is None for each in found)}
+
+
+def read_pytest(text: str) -> Figures:
+    """Read the last line of pytest."""
+    last = [line for line in text.splitlines() if line.strip()][-1:]
+    return {word: float(number) for line in last for number, word in PASSED.findall(line)}
+
+
+def read_words(text: str) -> Figures:
+    """Read the line of figures that a fire prints at its end."""
+    last = [line for line in text.splitlines() if " · " in line][-1:]
+    found = {word.strip(): float(number) for line in last for word, number in WORDS.findall(line)}
+    return {word: number for word, number in found.items() if not NO_SUM.search(word)}
+
+
+def _search(name: str, says: str, share: float, piece: int, *options: str) -> Part:
+    words = ("-m", "verification", *options, "--seeds", str(piece), "--from", SEED)
+    command = (*words, "--jobs", JOBS, "--json")
+    return Part(name, says, command, read_json, share=share, piece=piece)
+
+
+def _whole(name: str, says: str, minutes_min: float, *options: str) -> Part:
+    read = read_planted if "--planted" in options else read_json
+    words = ("-m", "verification", *options, "--jobs", JOBS, "--json")
+    return Part(name, says, words, read, minutes_min=minutes_min)
+
+
+def _tests(name: str, says: str, minutes_min: float, *words: str) -> Part:
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", JOBS, *words)
+    every = {"TEST_EVERY_CASE": "1"}
+    return Part(name, says, command, read_pytest, minutes_min=minutes_min, environ=every)
+
+
+def _fire(name: str, says: str, share: float, piece: int, *words: str) -> Part:
+    command = ("-m", *words, "--rounds", str(piece), "--seed", SEED)
+    return Part(name, says, command, read_words, share=share, piece=piece)
+
+
+SOAK: Final = ("-m", "tests.proof.soak", "--minutes", MINUTES, "--seed", SEED)
+POWER: Final = ("-m", "tests.proof.power", "--seeds", "10", "--from", SEED)
+PARTS: Final = (
+    _search("random scenarios, engine", "several crashes, faults and people's acts", 0.25, 500),
+    _search("random scenarios, bus", "the event bus", 0.08, 500, "--bus"),
+    _search("random scenarios, fleet", "several hosts on one store", 0.12, 200, "--fleet"),
+    Part("power cuts", "before every write and sync", POWER, read_json, share=0.08, piece=10),
+    _fire("kill -9", "real hosts, killed at drawn moments", 0.08, 100, "tests.fire"),
+    _fire("kill -9, threads", "`duly serve`, every harm", 0.08, 30, "tests.fire", "--threads"),
+    _fire("kill -9, mail", "IMAP, SMTP and SQL, cut and killed", 0.06, 50, "tests.fire.mail"),
+    Part("soak", "50 runs a second with faults, a kill a minute", SOAK, read_json, share=0.25),
+    _whole("one crash, engine", "every scenario with one crash", 30, "--exhaustive"),
+    _whole("one crash, bus", "every scenario with one crash", 10, "--bus", "--exhaustive"),
+    _whole("one pause, fleet", "every pause longer than a lease", 60, "--fleet", "--exhaustive"),
+    _whole("planted bugs, engine", "each must be found, three times", 60, "--planted"),
+    _whole("planted bugs, bus", "each must be found, three times", 60, "--bus", "--planted"),
+    _whole("planted bugs, fleet", "each must be found, three times", 60, "--fleet", "--planted"),
+    _whole("three weeks", "three weeks of a laptop", 30, "--three-weeks"),
+    _tests("hostile corpus", "every attack on the sandbox", 30, "tests/sandbox/hostile"),
+    _tests("connector exams", "every connector against its doubles", 30, "tests/connectors"),
+    _tests("both stores", "SQLite and PostgreSQL", 30, "tests/store", "tests/postgres"),
+)
+
+
+def add(figures: Sequence[Figures]) -> Figures:
+    """Add up the figures of pieces; memory is not a sum, so that of the last piece counts."""
+    total: Figures = {}
+    for each in figures:
+        for name, number in each.items():
+            total[name] = number if "memory" in name else total.get(name, 0) + number
+    return total
