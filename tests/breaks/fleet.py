@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from duly.store.base import Fence
 from duly.store.postgres_line import guarded
 from tests.breaks import Break
 
 BUS = "tests/postgres/test_host_bus.py"
+GONE = "tests/postgres/test_gone.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
 STANDBY = "tests/postgres/test_standby.py"
@@ -27,6 +29,30 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
 
 
 BREAKS = (
+    Break(
+        "H7",
+        "duly.rules.lease",
+        "is_gone",
+        lambda since_ms, clock_ms: since_ms is not None,
+        (f"{GONE}::test_try_again_waits_for_the_machine_and_is_shown_again_later",),
+        "a call is given up again right after a person has said to try again",
+    ),
+    Break(
+        "H7",
+        "duly.store.claim",
+        "Fence",
+        lambda workflow_id, epoch, gone=None: Fence(workflow_id, epoch),
+        (f"{GONE}::test_a_call_of_a_machine_that_is_gone_is_shown_after_ten_minutes",),
+        "a host that stands in for a machine runs its workflow",
+    ),
+    Break(
+        "H7",
+        "duly.store.claim",
+        "MACHINE_GONE_MS",
+        -(10**15),
+        (f"{GONE}::test_a_person_who_is_too_early_is_told_so_everywhere",),
+        "a host stands in for a machine that has just gone",
+    ),
     Break(
         "H7",
         "duly.engine.lease",

@@ -256,7 +256,7 @@ BREAKS = (
     Break(
         "H1",
         "duly.store.inquiry",
-        "_Guard.authorize",
+        "SelectGuard.authorize",
         lambda *_: 0,
         FINDING,
         "a SELECT reads every table",

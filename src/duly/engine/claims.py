@@ -63,7 +63,8 @@ class Claims:
             return None
         async with self._claiming.setdefault(workflow_id, asyncio.Lock()):
             if workflow_id not in self._fences:
-                if not self._has_room(workflow_id):
+                is_gone = self._lease is not None and workflow_id in self._lease.gone
+                if not (is_gone or self._has_room(workflow_id)):
                     return None
                 try:
                     fence = await self._claim(workflow_id)
@@ -97,6 +98,18 @@ class Claims:
             self._elsewhere.clear()
         else:
             self._elsewhere.discard(workflow_id)
+
+    async def hand_back(self, fence: Fence) -> None:
+        """Give back a workflow for whose machine this host stood in (H7)."""
+        assert self._lease is not None, fence
+        host_id = self._host_id
+        if host_id is None or self._fences.get(fence.workflow_id) != fence:
+            return
+        self.drop(fence.workflow_id, fence)
+        self._taken_ms.pop(fence.workflow_id, None)
+        self._left.pop(fence.workflow_id, None)
+        if await self._store.release(host_id, fence):
+            self._lease.tell(fence.workflow_id)
 
     async def give_back(self, busy: Collection[str]) -> None:
         """Give back what is more than the share, as far as no task works on it (H7)."""
@@ -138,7 +151,8 @@ class Claims:
         """Return when a send may begin under a claim; raise `Fenced` if it is lost (law 3)."""
         if self._lease is not None:
             await self._lease.until_sendable()
-        if self._fences.get(fence.workflow_id) != fence:
+        held = self._fences.get(fence.workflow_id)
+        if held != fence or held.gone is not None:  # a host that stands in for a machine sends none
             raise Fenced(code="claim_lost", subject=fence.workflow_id)
 
     async def is_watched(self, workflow_id: str) -> bool:

@@ -63,6 +63,7 @@ class Lease:
         self.times = times
         self.serves = False  # this host runs workflows now
         self._has_served = False
+        self.gone: frozenset[str] = frozenset()  # what waits for a machine for too long (H7)
         self.share: int | None = None  # how many workflows this host holds at most (H7)
         self._env = env
         self._store = store
@@ -155,6 +156,7 @@ class Lease:
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
+        self.gone = renewed.gone
         self._compare_clocks(clock_off_ms(renewed.clock_ms, asked_ms, self._env.now_ms()))
         hosts = 1 + sum(each.serves for each in renewed.others)
         # What only this machine can run is no other host's share (H7).

@@ -284,6 +284,10 @@ class Engine(WorkLoop[str]):
         fence = await self._worker.claims.take(workflow_id)
         if fence is None:
             return False  # another host has it; when that is gone, a look finds it again (H2)
+        if fence.gone is not None:
+            is_moved = await self._worker.stand_in(fence, fence.gone)
+            self.worked()
+            return is_moved
         await bind_granted(self._parts, fence)
         now = self._parts.env.now_ms()
         taken = await self._worker.take_turn(fence, self._wake_max_ms, now)
@@ -333,6 +337,8 @@ class Engine(WorkLoop[str]):
         self.hear()
         assert self._parts.lease is not None
         self._parts.lease.renewed()
+        for workflow_id in self._parts.lease.gone:
+            self._ready.setdefault(workflow_id)
         if self._sharing is None or self._sharing.done():
             self._sharing = self._parts.env.spawn(self._share(), "share")
 

@@ -31,11 +31,12 @@ from duly.rules.fault import trace
 from duly.rules.schedule import parse
 from duly.rules.turn import Choice, HandlerOutlook, Work, choose, replanned
 from duly.rules.value import decode
-from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Waits
+from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Verdict, Waits
 from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 from duly.store.turn import TurnTaken
+from duly.words.asking import say_machine_gone
 
 LET_GO_MAX: Final = 10_000  # runs, and chains; most of them have ended meanwhile
 TIMES_LEFT_MAX: Final = 10  # so often a chain is let go before that is counted as a crash (R7)
@@ -136,6 +137,35 @@ class Worker:
                 handler.name,
             )
         await store.replan(outlook.fence, handler.name, handler.next_run_at, planned, now=now)
+
+    async def stand_in(self, fence: Fence, machine: str) -> bool:
+        """Say of a call that only a machine without a host can ask about that it is unknown (H7).
+
+        This host runs, sends and asks nothing. It keeps the workflow only where a person is asked
+        already: the time of their "it did not happen" counts from its claim (L6). Return whether
+        there is more to do.
+        """
+        outlook = await self._parts.store.outlook(fence.workflow_id, fence.epoch)
+        if outlook.open_run is not None:
+            row = await self._parts.store.get_run(outlook.open_run.run_id)
+            held = row.state.row
+            if held is MutationStatus.INDETERMINATE:
+                return False
+            lease = self._parts.lease
+            assert lease is not None, fence
+            if held is MutationStatus.IN_FLIGHT and not await self._is_unsent(row.id):
+                await self.successor.recover(self.resume(outlook, row), row)
+                return True
+            if held is MutationStatus.NEEDS_RECONCILE and fence.workflow_id in lease.gone:
+                lease.gone -= {fence.workflow_id}  # said once; *try again* waits anew
+                live = self.resume(outlook, row)
+                mutation = await self._held(live)
+                told = say_machine_gone(mutation.tool, machine)
+                await self.ledger.judge(
+                    live, mutation.id, mutation.attempt, Verdict.GIVEN_UP, message=told
+                )
+        await self.claims.hand_back(fence)
+        return False
 
     async def _go_on(self, outlook: Outlook, row: RunRow) -> None:
         """Go on with a run that is active by a person's act, or is a successor (R4)."""

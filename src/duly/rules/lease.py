@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LEASE_MS: Final = 15_000
+MACHINE_GONE_MS: Final = 600_000  # after so long a call that a machine alone can ask about is shown
 CLOCK_OFF_MAX_MS: Final = 5_000  # between a host and the server; more is said
 
 
@@ -72,6 +73,15 @@ def may_evict(unrenewed_ms: int, *, is_over: bool, times: LeaseTimes = DEFAULT_T
     (True, False)
     """
     return is_over and unrenewed_ms >= times.lease_ms
+
+
+def is_gone(since_ms: int | None, clock_ms: int) -> bool:
+    """Tell whether a machine has had no host for so long that a person is asked instead (H7).
+
+    >>> is_gone(0, MACHINE_GONE_MS), is_gone(0, MACHINE_GONE_MS - 1), is_gone(None, MACHINE_GONE_MS)
+    (True, False, False)
+    """
+    return since_ms is not None and clock_ms - since_ms >= MACHINE_GONE_MS
 
 
 def fair_share(workflows: int, hosts: int, bound: int = 0) -> int | None:

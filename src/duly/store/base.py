@@ -106,6 +106,7 @@ class Fence:
 
     workflow_id: str
     epoch: int = -1  # of a reader that has claimed nothing: no write is let through with it
+    gone: str | None = None  # its machine, for which a host elsewhere stands in: it sends nothing
 
 
 def stale(what: str) -> Stale:

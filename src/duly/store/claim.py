@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from duly.errors import Fenced, Stale
 from duly.rules.blind import BlindCause
+from duly.rules.lease import MACHINE_GONE_MS, is_gone
 from duly.rules.lifecycle import Run
+from duly.rules.word import MutationStatus
 from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action
@@ -42,6 +44,7 @@ class Renewed:
     workflows: int
     bound: int = 0  # and how many more only hosts on its machine can run
     clock_ms: int = 0  # what the database's clock showed
+    gone: frozenset[str] = frozenset()  # workflows whose call their machine cannot be asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,23 @@ def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False)
     others = tx.all("list_other_hosts", id=host_id)
     ((workflows, bound),) = tx.all("count_workflows", id=host_id)
     rows = (HostRow(other, until, until <= clock, bool(on)) for other, until, on in others)
-    return Renewed(tuple(rows), workflows, bound, clock)
+    return Renewed(tuple(rows), workflows, bound, clock, _note_gone(tx, clock))
+
+
+def _note_gone(tx: Transaction, clock: int) -> frozenset[str]:
+    """Keep since when machines have no host; return what waits for one for too long (H7).
+
+    A row that was changed since, as by a person who says *try again*, waits as long once more.
+    """
+    tx.write("drop_gone")
+    found: set[str] = set()
+    for workflow_id, machine, since, changed_at, status, is_held in tx.all("list_gone"):
+        if since is None:
+            tx.write("note_gone", machine=machine, at=clock)
+        is_marked = status == MutationStatus.INDETERMINATE
+        if not (is_marked or is_held) and is_gone(since, clock) and is_gone(changed_at, clock):
+            found.add(workflow_id)
+    return frozenset(found)
 
 
 def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, now: int) -> bool:
@@ -138,15 +157,21 @@ def leave(tx: Transaction, host_id: str) -> None:
 def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
     """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
 
+    One whose machine is gone is taken to stand in for that machine (H7): `gone` of the fence.
+
     A host that is not here any more gets another error than one that must wait for its turn: it
     would wait for ever.
     """
     check_lease(tx, host_id)
     claimed = tx.one("claim_workflow", id=workflow_id, host=host_id)
-    if claimed is None:
+    if claimed is not None:
+        return Fence(workflow_id, claimed[0])
+    before = tx.clock_ms - MACHINE_GONE_MS
+    gone = tx.one("claim_gone", id=workflow_id, host=host_id, before=before)
+    if gone is None:
         statements.look(tx, workflow_id)
         raise Stale(code="leased", subject=workflow_id)
-    return Fence(workflow_id, claimed[0])
+    return Fence(workflow_id, gone[0], gone[1])
 
 
 def bind(tx: Transaction, fence: Fence) -> None:
@@ -156,9 +181,13 @@ def bind(tx: Transaction, fence: Fence) -> None:
 
 
 def release(tx: Transaction, host_id: str, fence: Fence) -> bool:
-    """Give a workflow back; tell whether that was done: not while a run of it is open (H7)."""
+    """Give a workflow back; tell whether that was done: not while a run of it is open (H7).
+
+    A host that stands in for a machine has sent nothing, and gives it back at any time.
+    """
     statements.check(tx, fence)
-    return tx.run("release_workflow", id=fence.workflow_id, host=host_id, epoch=fence.epoch) > 0
+    statement = "release_workflow" if fence.gone is None else "yield_workflow"
+    return tx.run(statement, id=fence.workflow_id, host=host_id, epoch=fence.epoch) > 0
 
 
 def list_hosts(tx: Transaction) -> tuple[HostSeen, ...]:

@@ -120,6 +120,7 @@ def note_restore(
     if cause is not None:
         _put_cause(tx, cause, since)
     # One of these may have been taken back since (G6, A3, G11, G12), or proven wrong (K10).
+    tx.write("drop_all_gone")
     tx.write("drop_tokens")
     tx.write("drop_pairings")
     tx.write("close_slips", now=now)

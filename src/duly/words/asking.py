@@ -83,6 +83,14 @@ def say_other_account(tool: str) -> str:
     )
 
 
+def say_machine_gone(tool: str, machine: str) -> str:
+    """Say why a call is not asked about (H7)."""
+    return (
+        f"{tool} can be asked only on the machine {machine}, and no host has served there for ten"
+        " minutes"
+    )
+
+
 def say_unbelieved(*, is_done: bool) -> str:
     """Say why a verdict of the outside is not believed."""
     word = "that it happened" if is_done else "that it did not happen"

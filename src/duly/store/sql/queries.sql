@@ -168,6 +168,39 @@ update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder))
   and (machine is null or machine = (select h.machine from host h where h.id = :host)) returning epoch
 
+-- claim_gone
+-- A workflow that is bound to a machine on which no host has served for ten minutes, and whose call has an unknown outcome: a host elsewhere says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
+update workflow set holder = :host, epoch = epoch + 1
+where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder))
+  and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
+  and exists (select 1 from upkeep u where u.name = 'gone ' || workflow.machine and u.at <= :before)
+  and exists (select 1 from run r join mutation m on m.held_by = r.id where r.workflow_id = workflow.id and r.open = 1
+    and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null))
+returning epoch, machine
+
+-- list_gone
+-- Calls with an unknown outcome that only a machine without a host can ask about, since when it has none, and when the row was changed last (H7); workflows with such a call are few, so open runs are walked (scan of run_one_open).
+select w.id, w.machine, u.at, m.updated_at, m.status, exists (select 1 from host h where h.id = w.holder) from run r join workflow w on w.id = r.workflow_id
+join mutation m on m.held_by = r.id left join upkeep u on u.name = 'gone ' || w.machine
+where r.open = 1 and w.machine is not null and w.removed_at is null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1)
+  and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
+
+-- note_gone
+-- The first host that sees it writes since when.
+insert into upkeep (name, at) values ('gone ' || cast(:machine as text), :at) on conflict (name) do nothing
+
+-- drop_gone
+-- A machine on which a host serves is not gone (scan of upkeep and host, which have few rows).
+delete from upkeep where substr(name, 1, 5) = 'gone ' and substr(name, 6) in (select h.machine from host h where h.serves = 1)
+
+-- drop_all_gone
+-- What a copy of a store says of machines is of another time (scan of upkeep, which has few rows).
+delete from upkeep where substr(name, 1, 5) = 'gone '
+
+-- yield_workflow
+-- A host that stands in for a machine has sent nothing, so it may give back a workflow whose run is open (H7).
+update workflow set holder = null where id = :id and holder = :host and epoch = :epoch
+
 -- bind_workflow
 -- It uses files of the machine of its holder (H7).
 update workflow set machine = (select h.machine from host h where h.id = workflow.holder) where id = :id and machine is null
