@@ -13,6 +13,7 @@ GONE = "tests/postgres/test_gone.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
 STANDBY = "tests/postgres/test_standby.py"
+UPGRADE = "tests/postgres/test_upgrade.py"
 WAITS = "tests/postgres/test_waits.py"
 
 
@@ -60,6 +61,14 @@ BREAKS = (
         lambda workflows, hosts, bound=0: -(-workflows // hosts) + 1 + bound,
         (f"{HOST}::test_a_host_that_is_alone_runs_what_was_just_deployed",),
         "a host that is alone leaves what was deployed since its last renewal",
+    ),
+    Break(
+        "H11",
+        "duly.store.postgres",
+        "oldest_able",
+        lambda found, version, oldest, additive: found,
+        (f"{UPGRADE}::test_hosts_of_two_versions_work_side_by_side_while_the_schema_only_adds",),
+        "a change that does not only add is made while older hosts work",
     ),
     Break(
         "H8",

@@ -11,7 +11,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import StoreError, StoreNewer
 from duly.rules.lease import LeaseTimes
-from duly.store import Store
+from duly.store import Store, postgres
 from duly.store.base import Durability
 from duly.store.migrate import SCHEMA_VERSION
 from duly.store.postgres import bring_up, open_postgres
@@ -19,6 +19,7 @@ from duly.store.record import Action
 from duly.store.server import look_at_server
 from duly.store.sqlite import Schema, default_schema
 from tests.postgres.server import address
+from tests.postgres.stand import KEY, Outside, deploy, opened, until
 from tests.postgres.world import Place
 
 STORE = Path(__file__).parents[1] / "store"
@@ -70,6 +71,44 @@ async def test_a_newer_host_changes_the_schema_when_no_older_one_is_here(place: 
         await older.transact(lambda tx: tx.run("leave_all"), Durability.BARRIER)
     await older.close()
     env.close()
+
+
+ADDS = replace(NEW, additive=frozenset({SCHEMA_VERSION}))
+DROPS = replace(
+    ADDS,
+    version=SCHEMA_VERSION + 2,
+    migrations={**ADDS.migrations, SCHEMA_VERSION + 1: "alter table host drop column note;"},
+)
+
+
+async def test_hosts_of_two_versions_work_side_by_side_while_the_schema_only_adds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H11: the newer one adds while the older one works; a change that does not add is refused."""
+    monkeypatch.setenv("DULY_KEY", KEY)
+    url, outside = address(place.folder, place.make(place._empty)), Outside()
+    async with opened(url, outside) as older, older.running():
+        await deploy(older)
+        await older.publish("notes", "note", title="a", message_id="a")
+        await until(lambda: outside.posts == ["a"], "a run on the older schema")
+        monkeypatch.setattr(postgres, "default_schema", lambda: ADDS)
+        async with opened(url, outside) as newer, newer.running():
+            await deploy(newer, "more")
+            for host in (older, newer):
+                for name in ("notes", "more"):
+                    text = f"{name} {host is newer}"
+                    await host.publish(name, "note", title=text, message_id=text)
+            await until(lambda: len(outside.posts) == 5, "runs of both workflows, of both hosts")
+            with pytest.raises(StoreError) as refused:
+                bring_up(url, DROPS)
+            assert refused.value.code == "server_schema_older"
+            assert len(await older.hosts()) == 2
+    assert len(set(outside.posts)) == 5
+    bring_up(url, OLD)  # an older host that starts now works as well
+    bring_up(url, DROPS)
+    for schema in (OLD, ADDS):
+        with pytest.raises(StoreNewer):
+            bring_up(url, schema)
 
 
 def shape_of(url: str) -> list[tuple[object, ...]]:

@@ -9,7 +9,7 @@ it has (`user_version`). They change with the schema, in its transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import apsw
 
@@ -27,6 +27,10 @@ MIGRATIONS: Mapping[int, str] = {
     4: queries.read("from_4"),
     5: queries.read("from_5"),
 }
+
+# The versions whose step to the next one only adds: new tables, and columns that may be null. Hosts
+# of that version work on the next one as they are (H11).
+ADDITIVE: frozenset[int] = frozenset()
 
 
 def bring_up(
@@ -81,6 +85,16 @@ def find_steps(found: int, version: int, migrations: Mapping[int, str]) -> list[
     if missing:
         raise IllegalTransition(f"no migration leads from schema {missing[0]} to {missing[0] + 1}")
     return [migrations[step] for step in range(found, version)]
+
+
+def oldest_able(found: int, version: int, oldest: int | None, additive: Collection[int]) -> int:
+    """Return the oldest version whose hosts work on `version`, after the steps from `found`.
+
+    >>> oldest_able(6, 8, None, {6, 7}), oldest_able(6, 8, 5, {7}), oldest_able(6, 7, 5, {6})
+    (6, 7, 5)
+    """
+    able = found if oldest is None else oldest
+    return max((step + 1 for step in range(found, version) if step not in additive), default=able)
 
 
 def _apply(connection: apsw.Connection, texts: list[str], version: int) -> None:

@@ -36,7 +36,7 @@ from duly.store import queries
 from duly.store.base import Durability, Row, Transaction, Watchers
 from duly.store.dialect import number, postgres_schema, postgres_step
 from duly.store.inquiry import ResultTable, Show, check_text
-from duly.store.migrate import find_steps
+from duly.store.migrate import find_steps, oldest_able
 from duly.store.postgres_session import Beside, ServerSession, dial
 from duly.store.slot import NAME
 from duly.store.sqlite import Schema, default_schema
@@ -240,14 +240,16 @@ def bring_up(url: str, schema: Schema) -> None:
             if found == "another":
                 raise StoreError(code="server_another", subject=NAME)
             if found == "duly":
-                ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
-                facts = {"found": version, "known": schema.version}
-                if version > schema.version:
-                    raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
-                if version < schema.version:
+                version, oldest = _read_version(connection)
+                _check_able(version, oldest, schema)
+                if version >= schema.version:
+                    return
+                try:
                     with connection.transaction():
                         migrate(connection, schema)
-                return
+                    return
+                except (errors.LockNotAvailable, errors.DeadlockDetected):
+                    continue  # a host that works was faster
             try:
                 with connection.transaction():
                     create_schema(connection, schema)
@@ -257,32 +259,52 @@ def bring_up(url: str, schema: Schema) -> None:
     raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": "busy"})
 
 
-def migrate(connection: psycopg.Connection[Row], schema: Schema) -> None:
-    """Bring an older store up, in this transaction; refuse while hosts of before are here (H11).
+def _read_version(connection: psycopg.Connection[Row]) -> tuple[int, int | None]:
+    """Read the version of the schema, and the oldest one whose hosts work on it."""
+    own = queries.load("postgres")
+    ((found,),) = connection.execute(own["get_store_version"].encode()).fetchall()
+    oldest = connection.execute(own["get_oldest_version"].encode()).fetchone()
+    return found, None if oldest is None else oldest[0]
 
-    A host that comes later reads the version on each of its connections before it writes.
+
+def _check_able(found: int, oldest: int | None, schema: Schema) -> None:
+    """Refuse a newer schema, unless everything that came since only adds to what we know (H11)."""
+    if found > schema.version and (oldest is None or oldest > schema.version):
+        facts = {"found": found, "known": schema.version}
+        raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+
+
+def migrate(connection: psycopg.Connection[Row], schema: Schema) -> None:
+    """Bring an older store up, in this transaction (H11).
+
+    Steps that only add are taken while hosts of before work. Others are refused as long as one is
+    here. A host that comes later reads the version on each of its connections before it writes.
     """
     own = queries.load("postgres")
+    connection.execute(own["limit_migration"].encode())
     connection.execute(own["lock_hosts"].encode())
-    ((found,),) = connection.execute(own["get_store_version"].encode()).fetchall()
+    found, before = _read_version(connection)
     ((hosts,),) = connection.execute(own["count_live_hosts"].encode()).fetchall()
-    if found == schema.version:  # another host has just done it
+    if found >= schema.version:  # another host has just done it
         return
-    if hosts:
+    oldest = oldest_able(found, schema.version, before, schema.additive)
+    if hosts and oldest > found:
         facts = {"found": found, "known": schema.version, "hosts": hosts}
         raise StoreError(code="server_schema_older", subject=NAME, facts=facts)
     for text in find_steps(found, schema.version, schema.migrations):
         connection.execute(postgres_step(text).encode())
     version = number({"put": own["change_store_version"]})["put"]
     psycopg.RawCursor(connection).execute(version.text, [str(schema.version)])
+    able = number({"put": own["put_oldest_version"]})["put"]
+    psycopg.RawCursor(connection).execute(able.text, [str(oldest)])
 
 
 def check_version(tx: Transaction, schema: Schema) -> None:
     """Refuse a store that a newer host has changed since this one was opened (H11)."""
     ((found,),) = tx.all("get_store_version")
     if found > schema.version:
-        facts = {"found": found, "known": schema.version}
-        raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+        oldest = tx.one("get_oldest_version")
+        _check_able(found, None if oldest is None else oldest[0], schema)
 
 
 def create_schema(connection: psycopg.Connection[Row], schema: Schema) -> None:

@@ -27,7 +27,7 @@ from duly.store.disk import Disk, FileDisk, shut
 from duly.store.failure import explain, is_sync_failure
 from duly.store.figure import SyncTimes
 from duly.store.inquiry import ResultTable, SelectRunner
-from duly.store.migrate import MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
+from duly.store.migrate import ADDITIVE, MIGRATIONS, SCHEMA_VERSION, bring_up, check_version
 from duly.store.reader import Questions, Reader
 from duly.store.transaction import FindKey
 from duly.store.wal import CHECKPOINT_PAGES
@@ -50,6 +50,7 @@ class Schema:
     statements: Mapping[str, str]
     version: int = SCHEMA_VERSION
     migrations: Mapping[int, str] = field(default_factory=lambda: MIGRATIONS)
+    additive: frozenset[int] = ADDITIVE
 
 
 class SqliteBackend:

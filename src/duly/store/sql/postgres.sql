@@ -62,6 +62,18 @@ select j.id from journal j where j.source = :source and cast(j.payload as json) 
 -- The schema of this database.
 select version from store
 
+-- get_oldest_version
+-- The oldest version whose hosts work on the schema as it is; nothing if only those of its own do (H11).
+select at from upkeep where name = 'oldest schema'
+
+-- put_oldest_version
+-- Written in the transaction that changes the schema (H11).
+insert into upkeep (name, at) values ('oldest schema', :oldest) on conflict (name) do update set at = excluded.at
+
+-- limit_migration
+-- No host waits long for the locks of a change, and the change waits for no host: it is tried again (H11).
+set local lock_timeout = '3s'
+
 -- lock_hosts
 -- No host comes or goes while the schema is changed (H11).
 lock table host in share row exclusive mode
