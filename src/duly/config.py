@@ -45,6 +45,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from duly.backup_settings import BackupSettings
 from duly.errors import ConfigError, short
 from duly.model_settings import ModelSettings
 
@@ -211,11 +212,8 @@ class Policy:
             risks = {"given": short(self.allowance_risk_max), "known": ["low", "medium", "high"]}
             raise ConfigError(code="not_one_of", subject="allowance_risk_max", facts=risks)
         if self.wake_max_s < self.wake_min_s:
-            raise ConfigError(
-                code="less_than",
-                subject="wake_max_s",
-                facts={"given": self.wake_max_s, "other": "wake_min_s", "value": self.wake_min_s},
-            )
+            facts = {"given": self.wake_max_s, "other": "wake_min_s", "value": self.wake_min_s}
+            raise ConfigError(code="less_than", subject="wake_max_s", facts=facts)
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -312,6 +310,7 @@ class Config:
     sandbox: SandboxSettings = SandboxSettings()
     fleet: FleetSettings = FleetSettings()
     page: PageSettings = PageSettings()
+    backup: BackupSettings = field(default_factory=BackupSettings)
 
     def __post_init__(self) -> None:
         for name in ("workflows", "extensions", "repairer"):

@@ -1,8 +1,9 @@
-"""Breaks of forgetting an input: what must be over, what must be gone, what must stay (H5)."""
+"""Breaks of forgetting an input and of scheduled copies: what must be over, gone, or stay (H5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from duly.store import forgetting, queries
@@ -10,6 +11,7 @@ from tests.breaks import Break
 
 EXAM = ("tests/store/test_exam_forgetting.py",)
 DESK = ("tests/desk/test_forgetting.py",)
+COPIES = ("tests/desk/test_backups.py",)
 LOAD = queries.load
 
 
@@ -69,5 +71,29 @@ BREAKS = (
     ),
     Break(
         "H5", "duly.store.queries", "load", _without("erase_run"), DESK, "runs keep what they said"
+    ),
+    Break(
+        "H5",
+        "duly.store.shelf",
+        "check_whole",
+        lambda path, key: None,
+        COPIES,
+        "older copies go though the new one is not whole",
+    ),
+    Break(
+        "H5",
+        "duly.store.shelf",
+        "clear_drafts",
+        lambda folder: None,
+        COPIES,
+        "drafts of killed hosts stay",
+    ),
+    Break(
+        "H5",
+        "duly.store.shelf",
+        "stat",
+        SimpleNamespace(S_ISREG=lambda mode: True),
+        COPIES,
+        "links are taken for copies",
     ),
 )

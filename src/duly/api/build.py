@@ -25,7 +25,7 @@ from duly.api.project import FILE, Project
 from duly.api.simulator import ProjectSimulator
 from duly.api.trust import check_file, judge_imports
 from duly.bus.channel import Channel
-from duly.config import URL_PREFIX, path_from_url
+from duly.config import URL_PREFIX, is_server, path_from_url
 from duly.connectors.base import Connector
 from duly.connectors.private import Private
 from duly.connectors.registry import Registry
@@ -97,6 +97,8 @@ def build_host(
     `end` ends the process of a host that has lost its lease while it sends (H2).
     """
     config = project.config
+    if config.backup.every is not None and is_server(config.url):
+        raise _at(_where(project), ConfigError(code="backup_on_server", subject="backup.every"))
     extensions = config.extensions if with_extensions else None
     if extensions is not None:
         found = (project.folder / extensions).rglob("*")

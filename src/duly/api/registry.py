@@ -32,7 +32,7 @@ BY: Final = "by"  # who acts: an embedding program says so, a request cannot (G5
 RIGHT: Final = "right"  # what that caller may do, for an act that needs more in some states (G4)
 
 # A host's own life: the program that opened it ends it, and no face does.
-LIFE: Final = frozenset({"open", "close", "drain", "serve"})
+LIFE: Final = frozenset({"open", "close", "drain", "serve", "keep_backups"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def walk_attention(
             *_sources(tx, sight),
             *_held(tx),
             *_unreadable(tx, desk, sight),
+            *_unmade(desk, sight),
         )
         yield from (each for each in ours if each.key > after)
     strays: dict[str, list[StrayRow]] = {}
@@ -315,6 +316,18 @@ def _unreadable(tx: Transaction, desk: Desk, sight: Sight) -> Iterator[Attention
         )
         reason = Reason(Waiting.UNREADABLE, found[0].connector, facts)
         yield _entry(None, "secret", reason, sight.now_ms, offers=offers)
+
+
+def _unmade(desk: Desk, sight: Sight) -> Iterator[Attention]:
+    """Say that no scheduled backup can be made (H5)."""
+    if desk.unmade is not None:
+        facts = {
+            "folder": desk.unmade.folder,
+            "error": sight.text(desk.unmade.error),
+            "since": moment(desk.unmade.since),
+        }
+        reason = Reason(Waiting.NO_BACKUP, "backup", facts)
+        yield _entry(None, "backup", reason, desk.unmade.since, offers=(offer.verify(),))
 
 
 def _count(count: int, topic: str) -> Count:

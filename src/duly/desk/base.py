@@ -48,6 +48,15 @@ def _away(subscriber_id: str) -> Presence:
 
 
 @dataclass(frozen=True, slots=True)
+class UnmadeBackup:
+    """A scheduled copy that could not be made: since when, where, and why (H5)."""
+
+    since: int
+    folder: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Desk:
     """The parts of an open host, its engine, and the acts that are being carried out.
 
@@ -56,7 +65,7 @@ class Desk:
     `signing` the sign-ins whose code was sent (K9).
     `watchers` are called after every write; `waits` are the callers that wait for a change.
     `simulator` crashes a workflow, in a process of its own. `writing` are the drafts that models
-    write now.
+    write now. `faults` has what this host does by itself and cannot do now.
     """
 
     parts: Parts
@@ -72,11 +81,17 @@ class Desk:
     waits: set[object] = field(default_factory=set)
     simulator: Simulator | None = None
     writing: set[object] = field(default_factory=set)
+    faults: dict[str, UnmadeBackup] = field(default_factory=dict)
 
     @property
     def now_ms(self) -> int:
         """The time an act happens at."""
         return self.parts.env.now_ms()
+
+    @property
+    def unmade(self) -> UnmadeBackup | None:
+        """The scheduled copy that could not be made, if it is so."""
+        return self.faults.get("backup")
 
     def action(self, by: object, verb: str, detail: str | None = None) -> Action:
         """Make the record of an act (A6)."""

@@ -73,19 +73,7 @@ class Keeping(HasDesk):
         desk = self._desk()
         action = desk.action(by, "backup")
         target = _path(path)
-        backend = _backend(desk)
-
-        async def act() -> Backup:
-            copy = await backup.back_up(backend, target, desk.parts.env)
-            try:
-                await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
-            except BaseException:
-                # Not in a thread: a task that is cancelled while it waits would leave the copy.
-                backup.take_back(target)
-                raise
-            return Backup(target, copy.size_bytes, moment(copy.at))
-
-        return await desk.complete(act)
+        return await back_up_to(desk, target, action)
 
     @question(follow=False, example={})
     async def verify(self) -> Verified:
@@ -136,6 +124,23 @@ class Keeping(HasDesk):
                 desk.vault.forget(connector, name)
 
         await desk.complete(act)
+
+
+async def back_up_to(desk: Desk, target: Path, action: Action) -> Backup:
+    """Write a copy and who asked for it; a copy of which that cannot be written does not stay."""
+    backend = _backend(desk)
+
+    async def act() -> Backup:
+        copy = await backup.back_up(backend, target, desk.parts.env)
+        try:
+            await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
+        except BaseException:
+            # Not in a thread: a task that is cancelled while it waits would leave the copy.
+            backup.take_back(target)
+            raise
+        return Backup(target, copy.size_bytes, moment(copy.at))
+
+    return await desk.complete(act)
 
 
 async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> bool:

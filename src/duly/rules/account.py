@@ -156,4 +156,5 @@ class Waiting(StrEnum):
     BUS_HELD = "bus_held"
     UNDELIVERED = "undelivered"
     UNREADABLE = "unreadable"
+    NO_BACKUP = "no_backup"
     PROPOSED_SOURCE = "proposed_source"

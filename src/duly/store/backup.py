@@ -74,6 +74,12 @@ async def find_problems(backend: SqliteBackend, env: Env) -> Problems:
         return Problems((str(error),))
 
 
+def check_copy(path: Path, seal_key: bytes | None) -> Problems:
+    """Say what is wrong with a copy on the disk; it is only read."""
+    with contextlib.closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)) as connection:
+        return _check(connection, seal_key)
+
+
 @asynccontextmanager
 async def _copied(
     backend: SqliteBackend, draft: Path, env: Env

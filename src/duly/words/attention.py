@@ -23,6 +23,7 @@ SHORT: Final[Mapping[str, str]] = {
     "bus_held": f"{_HELD} and delivers nothing",
     "undelivered": "Not delivered on the bus: {counts}",
     "unreadable": "{counts} cannot be read",
+    "no_backup": "No backup since {since}[: {error}]",
     "proposed_source": "[{author} proposes a script for {name}|A script is proposed for {name}]",
     "delivery_held": "Waits until you resume the bus, which may not know what it has delivered.",
     "subscriber_away": "Waits for the subscriber {subscriber}, which is not connected here.",
@@ -47,6 +48,10 @@ LONG: Final[Mapping[str, str]] = {
     "stale": (
         "Pending for more than {days} days: {counts}, the oldest {oldest}, since {since}. "
         "Find out why the script leaves them, or skip them."
+    ),
+    "no_backup": (
+        "No backup could be written to {folder} since {since}[: {error}]. Older ones stay. Make "
+        "room, or name another folder in the settings; it is tried again every 10 minutes."
     ),
     "silent": (
         "Nothing has come in since {since}; the settings expect something within {days} days. "

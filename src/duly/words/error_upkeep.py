@@ -28,3 +28,14 @@ FORGETTING: Final[Mapping[str, Pair]] = {
         "Bring the key back and restart the host.",
     ),
 }
+
+BACKUPS: Final[Mapping[str, Pair]] = {
+    "backup_folder_is_link": (
+        "{subject} is a link, so no copy is written or removed there.",
+        "Name the folder itself in the settings, under backup.",
+    ),
+    "backup_on_server": (
+        "{subject}: copies of a PostgreSQL server are its own affair.",
+        "Use the server's tools (docs/postgresql.md names them), and leave every out.",
+    ),
+}

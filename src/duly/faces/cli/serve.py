@@ -161,7 +161,7 @@ async def _serve_host(
                     if url is not None and show_status is not None:
                         await _tell_link(host, url)
                     with _frozen():
-                        await _work(host, stop, show_status, beside)
+                        await _work(host, stop, show_status, _with_backups(project, beside))
                 await _tell_left(host)
         if host.sending:
             log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
@@ -205,6 +205,29 @@ def _frozen() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def _with_backups(project: Project, beside: Beside | None) -> Beside | None:
+    """Let the host copy its store beside what else goes on, if the settings say so (H5)."""
+    settings = project.config.backup
+    if settings.every is None:
+        return beside
+
+    async def work(host: Host) -> None:
+        folder = project.folder / settings.folder
+        tasks = [asyncio.ensure_future(host.keep_backups(settings, folder))]
+        if beside is not None:
+            tasks.append(asyncio.ensure_future(beside(host)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.wait(tasks)
+
+    return work
 
 
 async def _call(beside: Beside, host: Host) -> None:

@@ -54,6 +54,7 @@ select {} from {}
 -- The columns of the documented views, in their order (H1).
 select table_name::text, array_agg(column_name::text order by ordinal_position) from information_schema.columns
 where table_schema = current_schema() and table_name = any (%s) group by table_name
+
 -- list_told
 -- What was announced about these runs (B10; scan of journal): PostgreSQL has another word for a member of an object.
 select j.id from journal j where j.source = :source and cast(j.payload as json) ->> 'run' in (select i.key from json_each(:run_ids) i) order by j.id limit :limit
