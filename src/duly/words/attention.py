@@ -50,7 +50,7 @@ LONG: Final[Mapping[str, str]] = {
         "Find out why the script leaves them, or skip them."
     ),
     "no_backup": (
-        "No backup could be written to {folder} since {since}[: {error}]. Older ones stay. Make "
+        "No backup could be written[ to {folder}] since {since}[: {error}]. Older ones stay. Make "
         "room, or name another folder in the settings; it is tried again every 10 minutes."
     ),
     "silent": (
