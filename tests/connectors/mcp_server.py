@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+RUDE_S = 45.0  # a process that forks on ends by itself at last
 FLOOD = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"x"}}\n'
 TOOLS: list[dict[str, Any]] = [
     {
@@ -157,6 +159,21 @@ class Notes:
         yield from said.get(manner, [done])
 
 
+def fork_on() -> None:
+    """Be another process all the time: each child leaves its session, and its parent ends."""
+    end = time.monotonic() + RUDE_S
+    while time.monotonic() < end:
+        if os.fork() > 0:
+            os._exit(0)
+        os.setsid()
+
+
+def shout() -> None:
+    """Write to the errors without an end."""
+    while True:
+        os.write(2, b"e" * 65_536)
+
+
 def serve_lines(notes: Notes) -> None:
     """Speak over standard input and output."""
     out = sys.stdout.buffer
@@ -168,6 +185,15 @@ def serve_lines(notes: Notes) -> None:
         (notes.folder / "child").write_text(str(os.getpid()))
         time.sleep(600)
         os._exit(0)
+    if notes.manner == "forks on" and os.fork() == 0:
+        (notes.folder / "child").write_text(str(os.getpid()))
+        fork_on()
+        os._exit(0)
+    if notes.manner == "shouts":
+        threading.Thread(target=shout, daemon=True).start()
+    if notes.manner == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if notes.manner == "complains":
         sys.stderr.write("no such flag\n" + "e" * 500_000 + "\nthe last word\n")
         sys.exit(2)
@@ -185,6 +211,8 @@ def serve_lines(notes: Notes) -> None:
                 time.sleep(600)
             out.write(said if isinstance(said, bytes) else json.dumps(said).encode() + b"\n")
             out.flush()
+    if notes.manner == "deaf":
+        time.sleep(600)
 
 
 class Site(ThreadingHTTPServer):

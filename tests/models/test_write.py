@@ -161,6 +161,25 @@ async def test_findings_go_back_and_are_corrected(stand: Stand) -> None:
     assert [len(each.messages) for each in stand.server.heard_all] == [1, 3, 3, 3]
 
 
+async def test_the_other_wire_writes_and_corrects_as_well(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """M9: `write` with Anthropic's format, from a wrong draft to a workflow in use."""
+    server.lines.clear()
+    server.heard_all.clear()
+    server.script(edited(("ctx.mail.archive(", "ctx.mail.put_away(")), block(GOOD))
+    models = {"default": server.settings("anthropic")}
+    offices = [each() for each in CONNECTORS]
+    async with Host(f"sqlite:///{tmp_path}/duly.db", connectors=offices, models=models) as host:
+        told = await host.write(WISH, by="anna")
+        assert [len(each.problems) for each in told.rounds] == [1, 0]
+        assert "mail.put_away" in server.heard_all[1].text
+        assert all("anthropic-version" in each.headers for each in server.heard_all)
+        assert await host.workflows() == ()
+        await host.adopt(told.proposal.hash, grant=True, by="anna")
+        assert [each.name for each in await host.workflows()] == ["newsletters"]
+
+
 async def test_after_four_corrections_it_is_refused_with_the_reasons(stand: Stand) -> None:
     """M9: a model that never learns ends, and nothing is kept."""
     why = await stand.refused(edited(("ctx.mail.archive(", "ctx.mail.put_away(")))

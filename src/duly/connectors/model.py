@@ -135,9 +135,10 @@ def _read_anthropic(answer: Json, what: str) -> ModelReply:
     _check_end(pick(answer, "stop_reason"), what)
     blocks = pick(answer, "content")
     texts = [
-        str(each["text"])
+        text
         for each in (blocks if isinstance(blocks, list) else ())
-        if isinstance(each, dict) and each.get("type") == "text" and "text" in each
+        if isinstance(each, dict) and each.get("type") == "text"
+        if isinstance(text := each.get("text"), str)
     ]
     if not texts:
         raise Transient(f"{what}: the server answered without a text.")
@@ -160,8 +161,9 @@ def _spoken(question: ModelQuestion) -> list[Json]:
     return [{"role": each.speaker.value, "content": each.text} for each in question.messages]
 
 
-def _check_end(reason: Any, what: str) -> None:
+def _check_end(said: Any, what: str) -> None:
     """Raise unless an answer came to its own end (law 3)."""
+    reason = said if isinstance(said, str) else ""  # any JSON may stand there
     if reason in CUT:
         raise Refused(code="model_cut", subject=what)
     if reason in REFUSED:
