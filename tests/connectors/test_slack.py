@@ -213,6 +213,22 @@ async def test_channels_and_files_are_listed(desk: Desk, slack: Any) -> None:
     assert channel == {"id": CHANNEL, "name": "tea", "topic": "Tea", "is_member": True}
 
 
+async def test_a_file_goes_to_the_account_of_its_token(desk: Desk, slack: Any) -> None:
+    """K4: also where several tokens are of one account, and bytes that do not fit are refused."""
+    blobs = MemoryBlobs()
+    file: Any = blobs.put(b"%PDF", "a.pdf", "application/pdf")
+    desk.give_token(TOKEN, account="ada")
+    try:
+        with using_blobs(blobs):
+            made = await _upload(slack, file)
+            assert [each["id"] for each in desk.account("ada")["files"]] == [made["file"]]
+            desk.plan(PlannedMishap(Mishap.STATUS, "POST /upload", status=400))
+            with pytest.raises(NotSent, match="400"):
+                await _upload(slack, file)
+    finally:
+        desk.give_token(TOKEN)
+
+
 async def test_an_empty_file_is_refused_before_anything_is_sent(desk: Desk, slack: Any) -> None:
     """L4: Slack wants at least one byte, so nothing is asked."""
     blobs = MemoryBlobs()

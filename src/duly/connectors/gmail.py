@@ -156,8 +156,9 @@ class Gmail(Attached, Google):
     ) -> Page[GmailItem]:
         """List the mails that came since, of one label.
 
-        The first search begins with the newest. Returns a page of {id, thread, message_id, from,
-        to, subject, date, snippet, labels}.
+        `query="subject:invoice from:bob newer_than:7d"`: every term must fit. The first search
+        begins with the newest. Returns a page of {id, thread, message_id, from, to, subject, date,
+        snippet, labels}.
         """
         self.require("read")
         wanted = MailQuery.read(query)
