@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
 from typing import Any
 
 from duly.connectors import status
@@ -55,20 +53,7 @@ def _collect_all(self: Any, piece: bytes) -> None:
     self.plain += piece if self._decoder is None else self._decoder.decompress(piece)
 
 
-async def _in_the_loops_threads(host: str, port: int) -> tuple[Any, ...]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(ip_address(str(each[4][0])) for each in found))
-
-
 BREAKS = (
-    Break(
-        "K2",
-        "tests.connectors.test_reach",
-        "resolve_name",
-        _in_the_loops_threads,
-        ("tests/connectors/test_reach.py::test_names_that_are_not_answered_hold_up_no_other",),
-        "silent name servers hold up every connector",
-    ),
     Break(
         "L4",
         "duly.connectors.status",

@@ -55,6 +55,14 @@ async def _deny_a_copy(self: ImapSession, uid: int, folder: str) -> None:
 BREAKS = (
     Break(
         "K11",
+        "duly.connectors.reader",
+        "STARVED_MAX",
+        1,
+        ("tests/connectors/test_reader.py::test_a_busy_machine_makes_no_mail_unreadable",),
+        "a busy machine makes a mail unreadable",
+    ),
+    Break(
+        "K11",
         "duly.connectors.imap",
         "ImapSession.list_ids",
         _believe_the_list,

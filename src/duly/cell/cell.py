@@ -45,6 +45,10 @@ class CellOverrun(DulyError):
     """The process was killed because one question cost too much."""
 
 
+class CellStarved(CellOverrun):
+    """The process was killed because one question lasted too long without computing too much."""
+
+
 class CellClosed(DulyError):
     """The process is gone."""
 
@@ -115,7 +119,7 @@ class Cell:
             if computed_s > bounds.cpu_s:
                 raise CellOverrun(f"it took more than {bounds.cpu_s:g} s to compute")
             if lasted_s > bounds.wall_s:
-                raise CellOverrun(f"it took more than {bounds.wall_s:g} s")
+                raise CellStarved(f"it took more than {bounds.wall_s:g} s")
 
         try:
             self._send(LENGTH.pack(len(question)) + question, bounds, check)

@@ -3,6 +3,8 @@
 Law 1: a connector names a reader of `READERS` and gives it bytes; no other code runs in there.
 Law 2: bytes that cost too much, break the reader or kill its process are one item that could not
        be read: the caller gets `Unreadable`, which says why, and the next bytes are read as ever.
+       Bytes that last too long and compute little are not at fault: a locked process cannot wait,
+       so the machine was busy. They are read again later; the third time they are unreadable.
 Law 3: a process is used again and again; the first one starts with the first bytes, one that is
        idle for a minute ends by itself, and `close` leaves none behind.
 
@@ -13,12 +15,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final, TypeVar
 
 import msgspec
 
 from duly import fork
-from duly.cell.cell import Cell, CellBounds, CellClosed, CellOverrun
+from duly.cell.cell import Cell, CellBounds, CellClosed, CellOverrun, CellStarved
 from duly.cell.serve import CellAnswer, Reader, question, serve
 from duly.connectors import feed_text, mail, s3_text
 from duly.connectors.base import Connector
@@ -32,6 +35,8 @@ NEEDED: Final = ("duly", "msgspec")
 CELLS_MAX: Final = 2  # processes of one connector that read at the same time
 MEMORY_BYTES: Final = 512 * 1024 * 1024
 BOUNDS: Final = CellBounds(cpu_s=2.0, wall_s=10.0, answer_bytes=2 * 1024 * 1024)
+STARVED_MAX: Final = 3  # times that the same bytes may be at no fault
+STARVED_KEPT: Final = 100  # of the bytes that this is counted for
 TRIES_MAX: Final = 2  # a process may have ended by itself while it was idle
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -68,6 +73,7 @@ class Readers:
         self._idle: list[Cell] = []
         self._busy: set[Cell] = set()
         self._closed = 0  # how often it was closed
+        self._starved: dict[bytes, int] = {}
         fork.own(self)
 
     def read(self, name: str, data: bytes, kind: type[T], bounds: CellBounds | None = None) -> T:
@@ -79,6 +85,10 @@ class Readers:
                 try:
                     asked = question(name, data)
                     return _value(cell.ask(asked, bounds or self.bounds), kind)
+                except CellStarved as error:
+                    if self._is_at_fault(data):
+                        raise Unreadable(str(error)) from None
+                    raise NotSent(f"The machine is too busy to read it: {error}.") from None
                 except CellOverrun as error:
                     raise Unreadable(str(error)) from None
                 except CellClosed:
@@ -87,6 +97,17 @@ class Readers:
                 finally:
                     self._give_back(cell, closed)
         raise Unreadable("reading it ended the process that reads")
+
+    def _is_at_fault(self, data: bytes) -> bool:
+        """Count that bytes lasted too long; tell whether they did so too often (law 2)."""
+        mark = sha256(data).digest()
+        with self._door:
+            count = self._starved.pop(mark, 0) + 1
+            if count < STARVED_MAX:
+                self._starved[mark] = count  # the newest is the last
+            for each in tuple(self._starved)[:-STARVED_KEPT]:
+                del self._starved[each]
+        return count >= STARVED_MAX
 
     def close(self) -> None:
         """End every process; the next bytes start another."""
