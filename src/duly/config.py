@@ -158,11 +158,8 @@ class Backoff:
                 code="wrong_number", subject="factor", facts={"given": self.factor, "least": 1}
             )
         if self.longest_s < self.first_s:
-            raise ConfigError(
-                code="less_than",
-                subject="longest_s",
-                facts={"given": self.longest_s, "other": "first_s", "value": self.first_s},
-            )
+            facts = {"given": self.longest_s, "other": "first_s", "value": self.first_s}
+            raise ConfigError(code="less_than", subject="longest_s", facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +232,8 @@ class BusSettings:
     def __post_init__(self) -> None:
         _check_numbers(self)
         if type(self.batch) is not int or self.batch > BATCH_MAX:
-            raise ConfigError(
-                code="out_of_range",
-                subject="batch",
-                facts={"given": self.batch, "least": 1, "most": BATCH_MAX},
-            )
+            facts = {"given": self.batch, "least": 1, "most": BATCH_MAX}
+            raise ConfigError(code="out_of_range", subject="batch", facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,14 +278,18 @@ class PageSettings:
     def __post_init__(self) -> None:
         _check_numbers(self)
         if self.port > PORT_MAX:
-            raise ConfigError(
-                code="out_of_range",
-                subject="port",
-                facts={"given": self.port, "least": 0, "most": PORT_MAX},
-            )
+            facts = {"given": self.port, "least": 0, "most": PORT_MAX}
+            raise ConfigError(code="out_of_range", subject="port", facts=facts)
         for name in ("address", "certificate", "certificate_key", "hooks_address"):
             if getattr(self, name) == "":
                 raise ConfigError(code="blank", subject=name)
+
+
+@dataclass(frozen=True, slots=True)
+class OtelSettings:
+    """Where traces are sent: the address of a collector of OpenTelemetry."""
+
+    endpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +309,7 @@ class Config:
     fleet: FleetSettings = FleetSettings()
     page: PageSettings = PageSettings()
     backup: BackupSettings = field(default_factory=BackupSettings)
+    otel: OtelSettings = OtelSettings()
 
     def __post_init__(self) -> None:
         for name in ("workflows", "extensions", "repairer"):

@@ -111,7 +111,7 @@ def test_every_default_of_the_page_is_the_default() -> None:
     """N: also those of lists that were written once and changed since."""
     tables = {key for key in keys_of(Config) if key.rpartition(".")[2] == "NAME"}
     tables |= {"policy", "policy.limits", "policy.retries", "policy.reconcile"}
-    tables |= {"bus", "sandbox", "fleet", "page", "backup"}
+    tables |= {"bus", "sandbox", "fleet", "page", "backup", "otel"}
     for key in shown().keys() - tables:
         told = shown()[key]
         value = None if told is None else tomllib.loads(f"value = {told}")["value"]

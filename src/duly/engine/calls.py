@@ -26,6 +26,7 @@ from duly.engine.live import Live, Reads
 from duly.engine.step_env import StepEnv, think
 from duly.engine.together import Together
 from duly.errors import DulyError, Invalid, NotFound, parts_of
+from duly.observed import SpanKind, offered, span
 from duly.rules import permission
 from duly.rules.access import Operation, Step, check_access, check_publishes, check_subscribed
 from duly.rules.catalog import Tool, ToolKind
@@ -110,6 +111,7 @@ class Calls:
                 script = await stack.enter_async_context(opened)
             except (DulyError, OSError) as error:
                 raise sandbox_failure(error) from error
+            stack.enter_context(span(SpanKind.STEP, self.step.value))
             self.waiting_outside = script.waiting_outside
             room_bytes = self.parts.policy.limits.answers_bytes
             together = Together(self._answer, self._most_bytes, room_bytes)
@@ -229,6 +231,7 @@ class Calls:
     def _show(self, rows: tuple[EventRow, ...]) -> Result:
         """Write rows as a script sees them (T7), and remember what it was offered (C5)."""
         for row in rows:
+            offered(row.topic, row.message_id, row.created_by)
             if row.status == EventStatus.PENDING:
                 self.offered.setdefault((row.topic, row.message_id), row.content)
         return msgspec.Raw(
@@ -299,7 +302,7 @@ class Calls:
         outcome = "ok"
         try:
             async with self.reading:
-                with self._around():
+                with span(SpanKind.CALL, tool.name), self._around():
                     value = await outside.read(tool, args)
         except asyncio.CancelledError:
             raise

@@ -31,7 +31,7 @@ from duly.engine.envelope import find_missing
 from duly.engine.live import Live
 from duly.engine.local import bind
 from duly.engine.sends import Heard as Heard
-from duly.engine.sends import Sending, Sends
+from duly.engine.sends import Sending, Sends, watched_answer
 from duly.engine.sends import Sent as Sent
 from duly.engine.successor import Successor
 from duly.errors import NotSent
@@ -219,7 +219,7 @@ class Ledger:
         self.sends.add(sent.mutation_id, sending)
         watch.on_end(partial(self._note_end, sent.mutation_id, sending))
         try:
-            reply = await watch.answered(tool.timeout_s)
+            reply = await watched_answer(watch, sent)
         except asyncio.CancelledError:
             sending.is_left = True
             self._note_end(sent.mutation_id, sending)  # it may have answered at this very moment

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from duly import observed
 from duly.engine.announcements import Announcements
 from duly.engine.base import Parts, StepFailed
 from duly.engine.calls import Calls, Wanted
@@ -108,6 +109,8 @@ async def _pin(parts: Parts, live: Live, chosen: Chosen) -> Judgement:
         live.fence, live.id, live.stored, new, pinned, reserves, now=now
     )
     if judgement is Judgement.RESERVE:
+        for each in reserves:
+            observed.reserved(each.topic, each.message_id)
         live.move(new)
         live.pinned = pinned
     return judgement

@@ -11,9 +11,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from duly.connectors.base import Call
-from duly.connectors.watch import Watch
+from duly.connectors.watch import Reply, Watch
 from duly.engine.claims import Claims
 from duly.env import Env
+from duly.observed import SpanKind, span
 from duly.rules import ledger as rules
 from duly.rules.catalog import Tool
 from duly.rules.ledger import Terms
@@ -131,3 +132,10 @@ class Sends:
         """Shorten a wait to the moment at which a send that hangs is shown to a person (L6)."""
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         return wait_ms if overdue_ms is None else min(wait_ms, max(1, overdue_ms))
+
+
+async def watched_answer(watch: Watch, sent: Sent) -> Reply | None:
+    """Wait for the answer to a send, within the tool's time; an observer sees it as a call."""
+    attempt = sent.call.attempt
+    with span(SpanKind.CALL, sent.tool.name, mutation=sent.mutation_id, attempt=attempt):
+        return await watch.answered(sent.tool.timeout_s)

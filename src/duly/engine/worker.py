@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -25,19 +26,21 @@ from duly.engine.repair import Repairs
 from duly.engine.run import take_steps
 from duly.engine.successor import Successor
 from duly.errors import Fenced, Invalid, RequestRefused, Stale, StoreError, StoreUnavailable
+from duly.observed import Span, note, run_span
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
 from duly.rules.fault import trace
 from duly.rules.schedule import parse
 from duly.rules.turn import Choice, HandlerOutlook, Work, choose, replanned
 from duly.rules.value import decode
-from duly.rules.word import Act, Failure, Kind, MutationStatus, Status, Verdict, Waits
+from duly.rules.word import Act, Failure, Kind, MutationStatus, Phase, Status, Verdict, Waits
 from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 from duly.store.turn import TurnTaken
 from duly.words.asking import say_machine_gone
 
+FIRST_PHASES: Final = frozenset({Phase.EXECUTING, Phase.PREPARING})
 LET_GO_MAX: Final = 10_000  # runs, and chains; most of them have ended meanwhile
 TIMES_LEFT_MAX: Final = 10  # so often a chain is let go before that is counted as a crash (R7)
 UNBLOCKED_BY = {Waits.CONNECTION: Act.RECONNECT, Waits.GRANT: Act.GRANT}
@@ -264,7 +267,9 @@ class Worker:
         try:
             live.loaded = await self._library.get(live.fence.workflow_id, live.version)
             _check_handler(live)
-            await take_steps(self._parts, self.ledger, live)
+            with _watched(live):
+                await take_steps(self._parts, self.ledger, live)
+                note(**_reached(live))
         except StepFailed as failed:
             await self.successor.fail(live, failed)
 
@@ -363,6 +368,18 @@ def _bound(remembered: dict[str, Any]) -> None:
     """Forget the oldest, if there are too many."""
     if len(remembered) > LET_GO_MAX:
         del remembered[next(iter(remembered))]
+
+
+def _watched(live: Live) -> AbstractContextManager[Span | None]:
+    """Let an observer see this sitting of a run; without one this is nothing."""
+    facts = {"workflow": live.workflow, "handler": live.handler, "version": live.version}
+    is_first = live.run.phase in FIRST_PHASES
+    return run_span(live.id, f"{live.workflow}.{live.handler}", facts, is_first=is_first)
+
+
+def _reached(live: Live) -> dict[str, str]:
+    outcome = {} if live.run.outcome is None else {"outcome": live.run.outcome.value}
+    return {"status": live.run.status.value, **outcome}
 
 
 def _check_handler(live: Live) -> None:

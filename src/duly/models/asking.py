@@ -32,6 +32,7 @@ from duly.errors import (
     Stale,
 )
 from duly.model_settings import ModelSettings
+from duly.observed import SpanKind, note, span
 from duly.rules.model import (
     MESSAGES_MAX,
     QUESTION_BYTES_MAX,
@@ -97,7 +98,10 @@ class Models:
                 return self._recorded(found, question)
         for misfits in range(MISFITS_MAX + 1):
             question_id = await self._count(question, name, digest)
-            reply = await self._send(question_id, question, name)
+            with span(SpanKind.MODEL, name, question=question_id):
+                reply = await self._send(question_id, question, name)
+                taken, given = _tokens(reply) or (0, 0)
+                note(tokens_in=taken, tokens_out=given)
             value, where = _read(reply.text, question.schema)
             if where is None:
                 return await self._keep(question_id, question, name, reply, value)

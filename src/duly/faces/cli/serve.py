@@ -147,6 +147,7 @@ async def _serve_host(
     beside: Beside | None,
 ) -> None:
     from duly.api.wire import check_free
+    from duly.faces.otel import traced
     from duly.faces.socket import Control
 
     if project.database is None:  # several hosts may use one server: no lock keeps them apart
@@ -160,8 +161,9 @@ async def _serve_host(
                 async with showing(control, place, page, project, host.clock):
                     if url is not None and show_status is not None:
                         await _tell_link(host, url)
-                    with _frozen():
-                        await _work(host, stop, show_status, _with_backups(project, beside))
+                    async with traced(project, host.clock):
+                        with _frozen():
+                            await _work(host, stop, show_status, _with_backups(project, beside))
                 await _tell_left(host)
         if host.sending:
             log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
@@ -377,14 +379,12 @@ async def _left(host: Host) -> list[str]:
     if len(lines) > LEFT_SHOWN_MAX:
         lines[LEFT_SHOWN_MAX:] = [f"Left: {len(lines) - LEFT_SHOWN_MAX} more workflows"]
     if waiting := await host.bus.deliveries("waiting", limit=1000):
-        count = len(waiting)
-        words = "delivery waits" if count == 1 else "deliveries wait"
-        lines.append(f"Left: {count} {words} (`duly bus deliveries`)")
+        words = "delivery waits" if len(waiting) == 1 else "deliveries wait"
+        lines.append(f"Left: {len(waiting)} {words} (`duly bus deliveries`)")
     if deferred := await host.bus.deferred(limit=1000):
         first = f"{deferred[0].fire_at:%Y-%m-%d %H:%M} UTC"
-        count = len(deferred)
-        words = "event is" if count == 1 else "events are"
-        lines.append(f"Left: {count} {words} scheduled, the first for {first}")
+        words = "event is" if len(deferred) == 1 else "events are"
+        lines.append(f"Left: {len(deferred)} {words} scheduled, the first for {first}")
     return lines
 
 

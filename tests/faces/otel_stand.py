@@ -1,0 +1,58 @@
+"""A collector of our own on loopback that takes OTLP over HTTP as JSON, or that never answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Collector:
+    """What was sent to it; `status` is what it answers, none is no answer at all."""
+
+    status: int | None = 200
+    url: str = ""
+    heads: list[str] = field(default_factory=list)
+    spans: list[dict[str, Any]] = field(default_factory=list)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heads.append(head)
+            if self.status is None:
+                await reader.read()  # until the client gives up
+                return
+            length = int(head.lower().partition("content-length:")[2].split()[0])
+            body = json.loads(await reader.readexactly(length))
+            (resource,) = body["resourceSpans"]
+            self.spans += resource["scopeSpans"][0]["spans"]
+            writer.write(f"HTTP/1.1 {self.status} .\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+            await writer.drain()
+        finally:
+            writer.close()
+
+    def named(self, name: str) -> dict[str, Any]:
+        """Return the one span of a name."""
+        (found,) = [each for each in self.spans if each["name"] == name]
+        return found
+
+
+@asynccontextmanager
+async def collecting(status: int | None = 200) -> AsyncIterator[Collector]:
+    """Run a collector."""
+    collector = Collector(status)
+    server = await asyncio.start_server(collector._take, "127.0.0.1", 0)
+    collector.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield collector
+    finally:
+        server.close()
+
+
+def facts(span: dict[str, Any]) -> dict[str, str]:
+    """Return the attributes of a span."""
+    return {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
