@@ -16,7 +16,7 @@ import pytest
 from tests import breaks
 from tests.breaks import Break, NoSuchPlace, Verdict, planted
 from tests.rules_map import MAP, ROOT, RULES, read_claims, read_map, read_rules
-from tests.warm import Warm
+from tests.warm import INSIDE, Warm
 
 ALL = breaks.collect()
 EVERY = 20  # a commit tries so small a part of them
@@ -56,6 +56,12 @@ def test_a_break_that_does_not_end_is_no_proof() -> None:
         assert report.verdict is Verdict.HUNG
         after = breaks.try_break(ALL[0], ALL[0].tests, warm=warm)
         assert after.verdict is Verdict.RED, "the next one is tried all the same"
+
+
+def test_a_run_under_a_break_starts_no_further_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(INSIDE, "1")
+    with pytest.raises(AssertionError, match="starts no further ones"):
+        Warm()
 
 
 def test_what_is_not_red_makes_the_command_fail(

@@ -26,6 +26,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OURS = ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
+INSIDE = "TEST_WARM"  # set in every run that such a process makes
 # What every run of pytest would import first. `conftest.py` is left to each: it looks at the break.
 PLUGINS = ("anyio.pytest_plugin", "hypothesis.strategies", "xdist.plugin")
 
@@ -34,6 +35,8 @@ class Warm:
     """The other side of such a process: runs tests in it, one after the other."""
 
     def __init__(self) -> None:
+        # A run that is given no test runs all of them, this one too: each would start two more.
+        assert INSIDE not in os.environ, "a run of tests under a break starts no further ones"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.warm"],
             cwd=ROOT,
@@ -89,7 +92,7 @@ def _become(options: list[str], environment: dict[str, str], words: int) -> NoRe
         nothing = os.open(os.devnull, os.O_RDONLY)
         for target, source in enumerate((nothing, words, words)):
             os.dup2(source, target)
-        os.environ.update(environment)
+        os.environ.update({**environment, INSIDE: "1"})
         status = int(pytest.main(options))
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else status
