@@ -89,6 +89,17 @@ REGRESSIONS = {
         ),
         dice=388_955_701,
     ),
+    "a new process was cut off like the one before it, and counted as well": FleetScenario(
+        shape=Shape.BATCH,
+        mishaps=(
+            Mishap(What.STOP, 16.0, "before the effect", 1),
+            Mishap(What.STOP, 21.0, "before the effect", 2),
+            Mishap(What.CUT, 40.0, "before the effect", 2),
+            Mishap(What.STOP, 60.0, "", 0, 24_857),
+        ),
+        actions=(Action(523, Do.PUBLISH, 1),),
+        dice=2_141_876_310,
+    ),
     "nothing was lost in a restart, and the oracle had forgotten what was sent": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.ONCE,

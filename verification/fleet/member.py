@@ -191,7 +191,8 @@ class Member:
         self.host = Host(parts, Engine(parts), self.points)
         self._serving = self.process.spawn(self.host.desk.engine.serve(), "serve")
         self.is_up = True
-        self.calm_since_s = self.env._loop.time()
+        # A new process is cut off as long as the one before it was.
+        self.calm_since_s = max(self.calm_since_s, self.env._loop.time())
 
     async def _ping(self, backend: CountedBackend, note: Callable[[Transaction], None]) -> None:
         with suppress(StoreError):
