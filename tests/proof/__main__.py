@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any, Final
 
 from tests.house import ROOT
@@ -144,6 +145,10 @@ def prove(proof: Proof, parts: Sequence[Part], minutes: float, jobs: int, keep: 
             continue
         while not proof.is_done(part, minutes):
             piece = run_piece(part, proof.next_seed(part), jobs, minutes)
+            if piece.status == -SIGKILL:
+                # A person or a machine out of memory ended it: it says nothing about the commit.
+                print(f"{part.name}: killed after {piece.seconds:.0f} s, which counts for nothing")
+                break
             proof.pieces.setdefault(part.name, []).append(piece)
             save(keep, proof)
             told = "went wrong" if piece.status else "well"

@@ -79,6 +79,14 @@ def test_a_part_that_goes_wrong_is_told_with_what_it_said(tmp_path: Path) -> Non
     assert "seed 5 went wrong" in report
 
 
+def test_a_piece_that_was_killed_counts_for_nothing(tmp_path: Path) -> None:
+    """Law 2: a machine without memory says nothing about the commit; it is still to be run."""
+    words = ("-c", "import os; os.kill(os.getpid(), 9)")
+    proof = load(tmp_path / "proof.json", COMMIT, is_changed=False)
+    prove(proof, (Part("killed", "", words, read_json, share=0.1),), 1, 1, tmp_path / "proof.json")
+    assert proof.pieces == {}
+
+
 def test_a_tree_with_changes_proves_nothing_of_its_commit(tmp_path: Path) -> None:
     """Law 4: it begins anew, and says so."""
     keep = tmp_path / "proof.json"
