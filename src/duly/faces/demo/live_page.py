@@ -32,7 +32,7 @@ from duly.faces.demo.program import read_text
 from duly.faces.demo.trial import Tally, Trial
 from duly.faces.web.guard import OPEN, Endpoint, Entry, Guard, Place
 from duly.faces.web.look import Sheet, refuse, show, write_page
-from duly.faces.web.page import list_static
+from duly.faces.web.page import list_static, make_static
 from duly.faces.web.server import LimitedServer, make_server
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.stream import Stream, wants_stream
@@ -111,6 +111,7 @@ class LivePage:
     def list_entries(self) -> Iterator[Entry]:
         """Make the entries of the page."""
         yield from list_static()
+        yield make_static("demo.css", "text/css")
         yield Entry("/", self.home, {"GET": OPEN})
         yield Entry("/script/{name}", self.script, {"GET": OPEN})
         yield Entry("/kill", self._button(PressKind.KILL), {"POST": OPEN}, is_form=True)

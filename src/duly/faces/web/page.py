@@ -51,7 +51,12 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
 def list_static() -> Iterator[Entry]:
     """Make the entries of what every page is made with."""
     for name, media_type in STATIC.items():
-        yield Entry(f"/static/{name}", _static(name, media_type), {"GET": OPEN})
+        yield make_static(name, media_type)
+
+
+def make_static(name: str, media_type: str) -> Entry:
+    """Make the entry of one file that shows no data."""
+    return Entry(f"/static/{name}", _static(name, media_type), {"GET": OPEN})
 
 
 def _static(name: str, media_type: str) -> Endpoint:
