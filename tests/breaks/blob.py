@@ -47,7 +47,7 @@ BREAKS = (
     Break(
         "K15",
         "duly.store.blob",
-        "_is_named",
+        "is_named",
         lambda *_: False,
         (f"{BLOBS}::test_a_call_that_waits_for_a_person_keeps_its_blob",),
         "what something open names is removed",

@@ -58,6 +58,7 @@ _TOLD = f"{_DESK}why.py::test_what_a_person_is_told_is_what_was_read_and_agreed[
 OF_SQLITE: Final = {
     f"{_DESK}canary.py::test_a_backup_without_the_key": _FILE,
     f"{_DESK}canary.py::test_a_canary_is_found_nowhere": _FILE,
+    f"{_DESK}forgetting.py::test_the_log_of_a_store_that_is_read": "a server erases its own log",
     f"{_DESK}restored.py::test_a_call_that_was_about_to_be_sent_again_in_a_backup": _FILE,
     f"{_DESK}restored.py::test_what_a_backup_shows_half_way": _FILE,
     f"{_DESK}restored.py::test_the_moment_of_a_backup": _FILE,

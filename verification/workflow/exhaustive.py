@@ -92,6 +92,7 @@ UNCOVERED: Final = {
     "note_act": "it says who copied the store, and moves no run",
     "note_restore": _RESTORED,
     "resume_bus": "no scenario opens a store that was restored",
+    "forget": "no scenario erases an input; tests/desk/test_forgetting.py does",
     "tidy": "no scenario is long enough to have old history",
     "replan": "no scenario has a schedule; the three weeks have",
     "amend": _RANDOM,
