@@ -106,6 +106,7 @@ async def test_a_thousand_calls_and_a_line_without_end(tmp_path: Path) -> None:
     """M5: each is answered or refused, and the next one is served."""
     async with opened(tmp_path) as place, over_stdio(place) as agent:
         args = {"verb": "attention_count"}
+        await agent.list_tools()  # the client asks for the list once, and not with every call
         said = await asyncio.gather(*(whole(agent, ACT, **args) for _ in range(1000)))
         codes = [each["error"]["code"] for each in said if "error" in each]
         assert {*codes} <= {"too_many"}

@@ -191,9 +191,14 @@ def test_a_soak_of_seconds_loses_nothing_through_a_kill(tmp_path: Path) -> None:
 
 
 def test_memory_is_that_of_a_session(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+    holds = "held = b'x' * 2**23; print(flush=True); input()"
+    words = [sys.executable, "-I", "-S", "-c", holds]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, start_new_session=True, stdin=pipe, stdout=pipe) as child:
         try:
-            assert 0 < memory_mib(child.pid) < 50
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert 8 <= memory_mib(child.pid) < 50
         finally:
             child.kill()
     assert memory_mib(2**30) == 0

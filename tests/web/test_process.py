@@ -35,6 +35,8 @@ from tests.faces.real import Running, call, make_project, running, wait_for
 from tests.faces.stand import replace_verb
 from tests.web.stand import ask
 
+FAR_S = 600.0  # ends what hangs
+
 
 def url_of(host: Running) -> str:
     host.until("Page http://")
@@ -79,7 +81,7 @@ def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
         assert "code=" not in host.said  # no link for those who read a log
         assert re.fullmatch(rf"{url}/sign-in\?code=[0-9a-f]{{64}}", printed)
         headers = {"authorization": f"Bearer {made['token']}"}
-        with httpx2.Client(base_url=url, headers=headers) as client:
+        with httpx2.Client(base_url=url, headers=headers, timeout=FAR_S) as client:
             for verb in ("workflows", "actions", "runs"):
                 there = json.loads(call(folder, verb, "--json").stdout)
                 assert client.get(f"/api/v1/{verb}").json() == there
@@ -89,7 +91,7 @@ def test_a_host_shows_its_page_and_starts_it_again_when_it_ends(
             _check_holds_nothing(page, folder)
             os.kill(page, signal.SIGKILL)
         # The host still listens there: the request waits for the next page.
-        assert httpx2.get(f"{url}/healthz", timeout=30).text == "ok\n"
+        assert httpx2.get(f"{url}/healthz", timeout=FAR_S).text == "ok\n"
         assert "The page ended (-9); it is started again in 1 s." in host.said
         again = page_of(host)
         assert again not in (0, page)
@@ -113,7 +115,7 @@ def test_a_page_ends_with_a_host_that_is_killed(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "project")
     with running(folder, "serve", "--page-port", "0") as host:
         url = url_of(host)
-        assert httpx2.get(f"{url}/healthz", timeout=30).text == "ok\n"
+        assert httpx2.get(f"{url}/healthz", timeout=FAR_S).text == "ok\n"
         page = page_of(host)
         host.tell(signal.SIGKILL)
         host.process.wait()
