@@ -17,8 +17,8 @@ from tests.error_sites import Site, find_sites
 PAGE = house.ROOT / "docs" / "errors.md"
 HEAD = """# Errors
 
-Every error of Duly has a `code`, a `subject`, `facts` and, where there is one thing to do, `next`:
-a verb with its arguments. A program compares the code and reads the facts; the message is for
+Every error of Duly has a `code`, a `subject` and `facts`. If there is one thing to do, it also has
+`next`: a verb with its arguments. A program compares the code and reads the facts; the message is for
 people and may change. The codes are the same words in the library, on the command line (`--json`)
 and on the control socket.
 
@@ -28,8 +28,9 @@ and on the control socket.
            "message": "There is no workflow \\"mial\\". Did you mean \\"mail\\"?"}}
 ```
 
-In the tables a word in capitals is a fact; what stands in square brackets is said where the fact is
-known. What a connector raises has the code of its class, and the connector's own words.
+In the tables a word in capitals stands for a fact. Words in square brackets are shown only if the
+fact is known. An error that a connector raises has the code of its class, and the connector's own
+words.
 `python -m tests.error_page --write` makes this page.
 """
 

@@ -31,18 +31,18 @@ HEAD: Final = """\
 This page is written from the commands themselves: `python -m tests.faces.command_page --write`.
 The tests fail while the two differ.
 
-**Where.** A command works on the project of `--project`, else of `DULY_PROJECT`, else on the
-nearest `duly.toml` upwards. Is a host running there, the command asks it through its socket; if
-not, the store is opened for this one command, and nothing moves until `duly serve` (or `duly
-drain`, once).
+**Which project.** A command uses the project that `--project` names, else the one that
+`DULY_PROJECT` names, else the nearest `duly.toml` in this folder or a folder above. If a host runs
+there, the command asks it through its socket. If not, the command opens the store for itself, and
+no workflow runs until `duly serve` (or `duly drain`, once).
 
-**What is an argument.** What a verb needs is an argument, what it may be given is an option. JSON
-is given as it stands, as `@file`, or as `-` for stdin. A secret is never an argument.
+**Arguments and options.** What a verb needs is an argument; what you may leave out is an option.
+Write JSON directly, as `@file`, or as `-` for stdin. A secret is never an argument.
 
-**What is said.** Answers go to stdout, hints and errors to stderr. An error is one sentence: what
-happened, to what, what to do. Text of others (a title, an id, a log line) is cleaned of
-everything a terminal would obey. Times are in the zone of the project and name it; JSON has UTC.
-There are colours only on a terminal, and not under `NO_COLOR`.
+**Output.** Results go to stdout, hints and errors to stderr. An error is one sentence: what
+happened, to what, what to do. In a text that others wrote (a title, an id, a log line) Duly
+replaces everything that could control a terminal. Times are in the zone of the project and name
+it; JSON has UTC. There are colours only on a terminal, and not with `NO_COLOR`.
 
 | exit code | means |
 |---|---|
@@ -52,12 +52,12 @@ There are colours only on a terminal, and not under `NO_COLOR`.
 | 3 | nothing was proven: `duly simulate` of a workflow that changed nothing |
 | 130 | stopped by Ctrl-C |
 
-**For programs.** Every command that answers something has `--json`: exactly what the verb of that
-name answers, with the fields named below; fields may be added, none is renamed or taken away
-without a note in the changelog. A list is whole, also where a person is shown less of it (`duly bus
+**For programs.** Every command that returns something has `--json`. It prints exactly what the verb
+of that name returns, with the fields named below. Fields may be added; none is renamed or removed
+without a note in the changelog. A list is complete, even if a person sees less of it (`duly bus
 journal`). Lists come in pages: give the last entry's key as `--before` or `--after`. With
-`--follow` a list prints each entry that is new or changed, as one line of JSON, until it is
-stopped; that needs a running host.
+`--follow` a list prints each entry that is new or changed, as one line of JSON, until you stop
+it; that needs a running host.
 """
 # What these commands answer is put together by them, not by one verb.
 TOGETHER: Final = {
