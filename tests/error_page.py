@@ -18,9 +18,9 @@ PAGE = house.ROOT / "docs" / "errors.md"
 HEAD = """# Errors
 
 Every error of Duly has a `code`, a `subject` and `facts`. If there is one thing to do, it also has
-`next`: a verb with its arguments. A program compares the code and reads the facts; the message is for
-people and may change. The codes are the same words in the library, on the command line (`--json`)
-and on the control socket.
+`next`: a verb with its arguments. A program compares the code and reads the facts; the message is
+for people and may change. The codes are the same words in the library, on the command line
+(`--json`) and on the control socket.
 
 ```text
 {"error": {"kind": "NotFound", "code": "no_workflow", "subject": "mial",
