@@ -298,7 +298,7 @@ class Isolation:
             return body(gate)
 
         try:
-            value = self._sessions[number].run(gated, Durability.RIDER, self._beside)
+            value = self._sessions[number].run(gated, Durability.RIDER, self._beside, None)
         except DulyError as error:
             return type(error).__name__, error.code
         except psycopg.Error as error:

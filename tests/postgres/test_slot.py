@@ -106,6 +106,33 @@ async def test_a_write_without_a_host_says_that_it_does_not_know(
     place.give_back(name)
 
 
+@pytest.mark.parametrize("cut", Cut)
+async def test_a_write_that_is_sent_again_is_of_the_host_that_asked_for_it(
+    backend: PostgresBackend, proxy: Proxy, cut: Cut
+) -> None:
+    """H2: what was begun under one lease is not written under the next one of the same process."""
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    ids = [HOST]
+    backend.write_as(lambda: ids[-1], TIMES)
+
+    def lapse(tx: Transaction) -> int:
+        """Let the process come back under another id while the write is under way."""
+        ids.append(OTHER)
+        return take(tx)
+
+    assert await backend.transact(take, BARRIER) == 1  # the slot of its connection is entered
+    proxy.cut = cut
+    assert await backend.transact(lapse, BARRIER) == 2
+    assert proxy.cuts == 1
+
+    async def count_slots(host: str) -> int:
+        return len(await plain.ask(lambda tx: tx.all("list_slots", host=host)))
+
+    assert (await count_slots(HOST), await count_slots(OTHER)) == (1, 0)
+    await plain.close()
+
+
 async def test_an_evicted_host_writes_nothing_more(backend: PostgresBackend, place: Place) -> None:
     """H2: acts of people included; what it reads it may read."""
     assert await backend.transact(take, BARRIER) == 1
@@ -216,12 +243,12 @@ async def test_every_connection_is_compared_when_one_comes_anew(
     """H10: the write that is gone was made on another connection, which may not be used again."""
     sessions = backend._sessions[:2]
     for each in sessions:
-        each.run(take, BARRIER, backend.beside)
+        each.run(take, BARRIER, backend.beside, HOST)
     with psycopg.connect(backend._url, autocommit=True) as server:
         server.execute("update slot set commit_seq = 0 where number = 1")
     proxy.hang_up()
     with pytest.raises(StoreOlder):
-        sessions[0].run(take, BARRIER, backend.beside)
+        sessions[0].run(take, BARRIER, backend.beside, HOST)
 
 
 async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
@@ -231,13 +258,13 @@ async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
     slow, other = backend._sessions[:2]
 
     def meanwhile(tx: Transaction) -> None:
-        other.run(lambda tx: None, RIDER, backend.beside)  # it comes anew, and compares
+        other.run(lambda tx: None, RIDER, backend.beside, HOST)  # it comes anew, and compares
 
-    slow.run(meanwhile, BARRIER, backend.beside)
+    slow.run(meanwhile, BARRIER, backend.beside, HOST)
     with psycopg.connect(backend._url, autocommit=True) as server:
         server.execute("update slot set commit_seq = 0 where number = %s", [slow._number])
     with pytest.raises(StoreOlder):
-        other.run(take, BARRIER, backend.beside)
+        other.run(take, BARRIER, backend.beside, HOST)
 
 
 async def test_a_host_that_a_promoted_standby_does_not_know_says_that_the_store_is_older(

@@ -100,6 +100,16 @@ REGRESSIONS = {
         actions=(Action(523, Do.PUBLISH, 1),),
         dice=2_141_876_310,
     ),
+    "a write whose host had lapsed was sent again under its next id": FleetScenario(
+        shape=Shape.PRODUCE,
+        tool=Tool.ONCE,
+        mails=3,
+        mishaps=(
+            Mishap(What.STORE_CLOCK, 60.0, "after the first byte", 2),
+            Mishap(What.LATE_ASKED, 4.0, "before record", 2),
+        ),
+        dice=434596571,
+    ),
     "nothing was lost in a restart, and the oracle had forgotten what was sent": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.ONCE,

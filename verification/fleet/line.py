@@ -77,18 +77,20 @@ class Line:
         durability: Durability,
         *,
         life: int | None = None,
+        host_id: str | None = None,
         heard: Callable[[], None] = lambda: None,
     ) -> R:
         """Send a transaction to the server and wait for its result.
 
-        If the server was gone it is sent again. One that is counted belongs to the server on which
-        its slot was entered: a connection leads to one server, also when it is used much later.
+        It is of the host as it is called now, unless an id is given. If the server was gone it is
+        sent again. One that is counted belongs to the server on which its slot was entered: a
+        connection leads to one server, also when it is used much later.
         """
         verb = name_of(body)
         is_write = durability is not Durability.READ
         self._points.stop_if_dead()
         self._check_pace()
-        host_id = self._caller.host_id
+        host_id = host_id or self._caller.host_id
         if is_write:
             self._points.reach(BEFORE, verb)
         await self._caller.env.sleep(0)  # a host that is stopped here sends it when it goes on
@@ -187,10 +189,11 @@ class CountedBackend:
         if durability is Durability.READ:
             return await self._line.transact(body, durability)
         number = self._free.pop() if self._free else next(self._numbers)
+        host_id = self._find_host()  # as in the product, every attempt is one of the same host
         try:
-            return await self._try(number, body, durability)
+            return await self._try(number, host_id, body, durability)
         except ConnectionLost:
-            return await self._try(number, body, durability)  # it is certainly not committed
+            return await self._try(number, host_id, body, durability)  # certainly not committed
         except StoreOlder:
             await self._on_older()
             self._slots.give_up()
@@ -201,9 +204,8 @@ class CountedBackend:
                 self._on_lost_riders()
 
     async def _try(
-        self, number: int, body: Callable[[Transaction], R], durability: Durability
+        self, number: int, host_id: str, body: Callable[[Transaction], R], durability: Durability
     ) -> R:
-        host_id = self._find_host()
         slot = await self._enter(number, host_id)
         entries, life = self._slots.entries, self._entered[number]
         seen = Slot(slot.number, slot.host_id, slot.session, 0)  # it is entered anew meanwhile
@@ -221,7 +223,9 @@ class CountedBackend:
 
         counted.__name__ = name_of(body)
         try:
-            return await self._line.transact(counted, durability, life=life, heard=heard)
+            return await self._line.transact(
+                counted, durability, life=life, host_id=host_id, heard=heard
+            )
         except asyncio.CancelledError:
             # A real connection runs it to its end all the same, and knows its number.
             self._entered.pop(number, None)
@@ -250,7 +254,7 @@ class CountedBackend:
             self._note(tx)
             return enter(tx, self._slots, host_id, number)
 
-        entered = await self._line.transact(enter_slot, Durability.BARRIER)
+        entered = await self._line.transact(enter_slot, Durability.BARRIER, host_id=host_id)
         self._entered[number] = life
         return self._slots.keep(entered, is_new=is_new)
 

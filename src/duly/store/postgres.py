@@ -129,7 +129,15 @@ class PostgresBackend:
         """Run `body` in a transaction of its own; return its result once that is durable."""
         is_read = durability is Durability.READ
         told = None if is_read else self.watchers.tell
-        return await self._use(lambda each: each.run(body, durability, self.beside), told, is_read)
+        find_host = None if is_read else self.beside.find_host
+        # A write is of the host that asked for it, also if that host gets another id before it is
+        # sent, or sent again (H2).
+        host_id = None if find_host is None else find_host()
+
+        def run(session: ServerSession) -> R:
+            return session.run(body, durability, self.beside, host_id)
+
+        return await self._use(run, told, is_read)
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""

@@ -232,12 +232,21 @@ class ServerSession:
         self._opened: tuple[psycopg.Connection[Row], ServerLine] | None = None
         self._entered: Slot | None = None  # the slot that this connection has entered
 
-    def run(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
-        """Run a body in a transaction of its own, again if the server ended it for another."""
+    def run(
+        self,
+        body: Callable[[Transaction], R],
+        durability: Durability,
+        beside: Beside,
+        host_id: str | None,
+    ) -> R:
+        """Run a body in a transaction of its own, again if the server ended it for another.
+
+        Every attempt is one of the same host. Without a host nothing is counted.
+        """
         ended = lost = 0
         while True:
             try:
-                return self._try(body, durability, beside)
+                return self._try(body, durability, beside, host_id)
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 ended += 1
                 if ended >= TRIES_MAX:
@@ -264,15 +273,21 @@ class ServerSession:
         if self._opened is not None:
             self._opened[0].close()
 
-    def _try(self, body: Callable[[Transaction], R], durability: Durability, beside: Beside) -> R:
+    def _try(
+        self,
+        body: Callable[[Transaction], R],
+        durability: Durability,
+        beside: Beside,
+        host_id: str | None,
+    ) -> R:
         is_read = durability is Durability.READ
         connection, line = self._open()
         statements = self._reading if is_read else self._writing
         transaction = PostgresTransaction(line, statements, beside)
         slot, is_sent, entries = None, False, 0
         try:
-            if not is_read and beside.find_host is not None:
-                slot = self._enter(beside, beside.find_host())
+            if host_id is not None:
+                slot = self._enter(beside, host_id)
                 entries = beside.slots.entries
             transaction.begin(*_begin(durability, beside.times))
             if slot is not None:
