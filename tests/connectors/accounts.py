@@ -66,6 +66,20 @@ class Plain(Accounts):
         return await Accounts.add_happened(self, call)
 
 
+class Tidied(Plain):
+    """What it made can be deleted, and its question does not see that."""
+
+    @duly.mutation(key_in="id", asked="exactly", lag_s=0, deleted="unseen")
+    async def add(self, call: Call, text: str) -> None:
+        self.made[self.secret("token")].append(call.key)
+        if self.is_silent:
+            raise duly.UnknownOutcome("lost")
+
+    @add.reconcile
+    async def add_happened(self, call: Call) -> Verdict:
+        return await Accounts.add_happened(self, call)
+
+
 class Repeated(Accounts):
     """It makes one change for each key, in each account, and cannot be asked."""
 

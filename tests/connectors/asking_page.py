@@ -42,6 +42,7 @@ from duly.connectors.table import Table
 from duly.connectors.telegram import Telegram
 from duly.connectors.webhook import Webhook
 from duly.rules.asking import Answering
+from duly.rules.catalog import Tool
 from duly.rules.pin import ServedTool
 from duly.words.asking import write_row
 
@@ -49,8 +50,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "connectors.md"
 BEGIN: Final = "<!-- what can be asked: python -m tests.connectors.asking_page --write -->\n"
 END: Final = "<!-- end of what can be asked -->"
 HEAD: Final = """\
-| tool | where its key travels | can answer | what shows it |
-|---|---|---|---|
+| tool | where its key travels | can answer | what shows it | what a person deleted before it was asked |
+|---|---|---|---|---|
 """
 URL: Final = "https://shop.example"
 
@@ -135,12 +136,17 @@ SAMPLES: Final[Mapping[str, Callable[[Path], Connector | Sequence[Connector]]]] 
 }
 
 
+def list_tools(folder: Path) -> tuple[Tool, ...]:
+    """List every ready-made tool."""
+    made = [make(folder) for make in SAMPLES.values()]
+    several = [each if isinstance(each, Sequence) else (each,) for each in made]
+    return Registry([one for each in several for one in each]).catalog.tools
+
+
 def list_answering() -> list[Answering]:
     """List how each ready-made change can be asked."""
     with tempfile.TemporaryDirectory() as place:
-        made = [make(Path(place)) for make in SAMPLES.values()]
-        several = [each if isinstance(each, Sequence) else (each,) for each in made]
-        tools = Registry([one for each in several for one in each]).catalog.tools
+        tools = list_tools(Path(place))
         return [found for each in tools if (found := each.answering) is not None]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.rules.schedule import DAY_MS
-from tests.connectors.accounts import FLOW, Accounts, Plain, Repeated
+from duly.rules.schedule import DAY_MS, HOUR_MS
+from tests.connectors.accounts import FLOW, Accounts, Plain, Repeated, Tidied
 from tests.web.stand import Shifted
 
 pytestmark = pytest.mark.anyio
@@ -107,3 +107,25 @@ async def test_a_call_is_sent_again_with_the_same_secret(tmp_path: Path) -> None
         assert str(row.status) == "applied"
     clock.close()
     assert [len(each) for each in outside.made.values()] == [1, 0]
+
+
+@pytest.mark.parametrize(("away_ms", "status"), [(HOUR_MS // 2, "failed"), (2 * HOUR_MS, "")])
+async def test_what_a_person_tidied_away_is_not_made_again(
+    tmp_path: Path, away_ms: int, status: str
+) -> None:
+    """L6: within the hour a no means never made; after it a person is asked, with the reason."""
+    outside, clock = Tidied(), Shifted()
+    async with duly.Host(f"sqlite:///{tmp_path}/duly.db", connectors=[outside], env=clock) as host:
+        await begin(host)
+        outside.made["first"].clear()  # a person deletes what the lost call made
+        outside.is_silent = False
+        clock.shift_ms += away_ms
+        for _ in range(8):
+            await host.drain()
+            clock.shift_ms += HOUR_MS // 6
+        row = (await host.mutations())[-1]
+        if not status:
+            assert str(row.status) == "indeterminate"
+            assert "a person may have deleted it since" in str(await host.why(row.id))
+    clock.close()
+    assert len(outside.made["first"]) == (1 if status else 0)

@@ -13,7 +13,15 @@ import duly
 from duly.api.build import CONNECTORS
 from duly.connectors.registry import Registry
 from duly.errors import Invalid
-from duly.rules.asking import Answering, AskedHow, Clash, KeyIn, ProofBy
+from duly.rules.asking import (
+    Answering,
+    AskedHow,
+    Clash,
+    Deleted,
+    KeyIn,
+    ProofBy,
+    is_absence_stale,
+)
 from duly.rules.catalog import Tool, ToolKind
 from duly.words import Clock, texts
 from duly.words.asking import CLASHES, KEYS, say_answering
@@ -81,7 +89,7 @@ def test_a_contradiction_is_refused_when_the_host_is_built(
     assert CLASHES[clash] in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["key_in", "asked", "proof"])
+@pytest.mark.parametrize("name", ["key_in", "asked", "proof", "deleted"])
 def test_a_word_that_is_none_is_refused_with_those_there_are(name: str) -> None:
     """K1: by class, method and term."""
     with pytest.raises(Invalid, match=rf"Sheet.add: {name} is 'else'. Say "):
@@ -99,6 +107,33 @@ def test_every_ready_made_change_declares_its_key() -> None:
     """K1: of each kind that settings can name."""
     assert asking_page.SAMPLES.keys() == CONNECTORS.keys()
     assert all(each.key_in is not None for each in asking_page.list_answering())
+
+
+def test_every_ready_made_question_says_what_it_makes_of_a_deletion(tmp_path: Path) -> None:
+    """L6: of each change that has a question; one that is only sent again asks nothing."""
+    tools = asking_page.list_tools(tmp_path)
+    unsaid = {each.name for each in tools if each.reconciles and each.deleted is None}
+    assert unsaid == set()
+    assert {each.name for each in tools if each.deleted and not each.reconciles} == set()
+
+
+@pytest.mark.parametrize(
+    ("deleted", "age_s", "lag_s", "is_stale"),
+    [
+        (Deleted.UNSEEN, 3600, 60, False),
+        (Deleted.UNSEEN, 3601, 60, True),
+        (Deleted.UNSEEN, -3601, 60, True),  # the clock was set back: the age is not known
+        (Deleted.UNSEEN, 9000, 4470, False),  # a tool whose lag is longer still has its time
+        (Deleted.UNSEEN, 9001, 4470, True),
+        (Deleted.SEEN, 1e9, 60, False),
+        (None, 1e9, 60, False),
+    ],
+)
+def test_a_no_that_sees_no_deletion_counts_for_an_hour(
+    deleted: Deleted | None, age_s: float, lag_s: float, is_stale: bool
+) -> None:
+    """L6: the longer nothing was asked, the likelier a person has tidied up."""
+    assert is_absence_stale(deleted, age_s, lag_s=lag_s, timeout_s=30) is is_stale
 
 
 def test_the_page_says_what_the_connectors_declare() -> None:

@@ -243,3 +243,22 @@ async def test_lists_have_the_shapes_they_promise(desk: Desk, github: Any) -> No
     assert (found["number"], found["is_pull"]) == (2, False)
     assert (await github.issue(REPO, 3))["is_pull"] is True
     assert await github.issue(REPO, 99) is None
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+async def test_an_issue_that_a_person_took_away_is_left_to_a_person(
+    desk: Desk, github: Any, *, is_moved: bool
+) -> None:
+    """L6: GitHub tells a number that is gone from one that was never given."""
+    made = await send(github, "create_issue", **ISSUE)
+    desk.take_away(TOKEN, made["number"], is_moved=is_moved)
+    verdict = await happened(github, "create_issue", **ISSUE)
+    assert isinstance(verdict, Unsure)
+    assert f"issue {made['number']}" in verdict.reason
+    # Also below others that came later.
+    desk.open(TOKEN, "Later")
+    assert isinstance(await happened(github, "create_issue", **ISSUE), Unsure)
+    # One that was taken away long before says nothing.
+    desk.accounts.clear()
+    desk.take_away(TOKEN, 1, is_moved=is_moved)
+    assert await happened(github, "create_issue", **ISSUE) == NotApplied()

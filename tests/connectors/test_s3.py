@@ -117,6 +117,22 @@ async def test_what_is_there_is_not_replaced(server: ObjectServer, blobs: Memory
     assert isinstance(await s3.put_happened(call(blobs, "a")), Unsure)
 
 
+async def test_an_object_that_a_person_deleted_is_left_to_a_person(
+    server: ObjectServer, blobs: MemoryBlobs
+) -> None:
+    """L6: a bucket that keeps versions tells what was deleted from what was never there."""
+    s3, made = server.connect("kept/"), call(blobs, "a")
+    state = b"<VersioningConfiguration><Status>%s</Status></VersioningConfiguration>"
+    server.ask("PUT", f"/{BUCKET}?versioning", state % b"Enabled")
+    try:
+        assert await s3.put_happened(made) == NotApplied()
+        await put(s3, made)
+        server.ask("DELETE", f"/{BUCKET}/kept/a")
+        assert isinstance(await s3.put_happened(made), Unsure)
+    finally:
+        server.ask("PUT", f"/{BUCKET}?versioning", state % b"Suspended")
+
+
 async def test_a_second_send_changes_nothing_and_is_found(
     server: ObjectServer, blobs: MemoryBlobs
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from duly.connectors.slack import Slack
 from duly.errors import AuthNeeded, NotSent, PermissionDenied, Refused, Transient, UnknownOutcome
 from duly.testing.doubles.base import Mishap, PlannedMishap
 from duly.testing.doubles.slack import BOT, CHANNEL, SlackDouble
-from tests.connectors.service_exam import TOKEN, happened, reach, send, take_exam
+from tests.connectors.service_exam import TOKEN, happened, make_call, reach, send, take_exam
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +79,14 @@ def test_an_upload_passes_the_exam_at_its_last_step(
         args = {"channel": CHANNEL, "file": file}
         report = take_exam(desk, Slack, "upload", args, tmp_path, monkeypatch, skips=2)
     assert "it said unknown, it was done, reconcile said Applied" in str(report)
+
+
+async def test_a_file_that_a_person_deleted_is_not_uploaded_again(desk: Desk, slack: Any) -> None:
+    """L6: Slack says of a deleted file that it was; of one that was not completed it knows none."""
+    call = replace(make_call("slack.upload", channel=CHANNEL, file={}), handle="F001")
+    assert await slack.upload_happened(call) == NotApplied()
+    desk.account(TOKEN)["deleted"].append("F001")
+    assert isinstance(await slack.upload_happened(call), Unsure)
 
 
 async def test_a_text_is_never_a_mention(desk: Desk, slack: Any) -> None:

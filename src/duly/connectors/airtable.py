@@ -120,6 +120,7 @@ class Airtable(TokenService):
         lag_s=60,
         key_in="field",
         asked="exactly",
+        deleted="unseen",
         labels={"table": "Table", "values": "Values"},
     )
     async def create(self, call: Call, table: str, values: dict[str, Any]) -> AirtableMade:
@@ -148,6 +149,7 @@ class Airtable(TokenService):
         lag_s=60,
         key_in="field",
         asked="exactly",
+        deleted="unseen",
         labels={"table": "Table", "merge_on": "Found by", "values": "Values"},
     )
     async def upsert(

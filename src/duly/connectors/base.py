@@ -69,6 +69,7 @@ Keeper: TypeAlias = Callable[[Json], Awaitable[None]]
 KeyWord: TypeAlias = Literal["header", "id", "field", "marker", "metadata", "handle", "none"]
 AskedWord: TypeAlias = Literal["exactly", "by_search", "not_at_all"]
 ProofWord: TypeAlias = Literal["itself", "trial"]
+DeletedWord: TypeAlias = Literal["seen", "unseen"]
 
 THREADS_MAX: Final = 8  # for changes, and as many for questions
 SEND_S: Final = 30.0  # how long a call may take unless its terms say otherwise
@@ -205,6 +206,7 @@ class ToolTerms:
     key_in: str | None = None
     asked: str | None = None
     proof: str | None = None
+    deleted: str | None = None
 
 
 class Read(Generic[C, P, R]):
@@ -343,6 +345,7 @@ def mutation(
     key_in: KeyWord | None = None,
     asked: AskedWord | None = None,
     proof: ProofWord | None = None,
+    deleted: DeletedWord | None = None,
 ) -> Callable[[Changer[C, P, R]], Mutation[C, P, R]]: ...
 def mutation(
     function: Changer[C, P, R] | None = None,
@@ -360,16 +363,19 @@ def mutation(
     key_in: KeyWord | None = None,
     asked: AskedWord | None = None,
     proof: ProofWord | None = None,
+    deleted: DeletedWord | None = None,
 ) -> Mutation[C, P, R] | Callable[[Changer[C, P, R]], Mutation[C, P, R]]:
     """Offer a method to scripts as a mutation; its capability is the tool's name unless given.
 
     `labels` names the parameters that a person must see before they agree, in the order of the
     signature: `{"to": "To", "text": "Body"}`. `editable` lists those they may change first (A3).
     `key_in` says where the key of a call travels, `asked` how the outside can be asked about one,
-    `proof` what shows that it can (K1, K10).
+    `proof` what shows that it can (K1, K10). `deleted` says whether that question still sees what a
+    person deleted before it; where it does not, its no counts for an hour (L6).
     """
-    how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable, key_in, asked, proof)
-    terms = ToolTerms(ToolKind.MUTATION, capability, risk, noun, *how)
+    how = (lag_s, timeout_s, idempotent, key_lifetime_s, labels, editable)
+    asking = (key_in, asked, proof, deleted)
+    terms = ToolTerms(ToolKind.MUTATION, capability, risk, noun, *how, *asking)
     return partial(Mutation, terms=terms) if function is None else Mutation(function, terms)
 
 

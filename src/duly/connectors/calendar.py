@@ -191,6 +191,7 @@ class Calendar(_Reading):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="unseen",
         labels={"title": "Title", "start": "Start", "end": "End"},
         editable=("title", "start", "end", "location", "description"),
     )
@@ -245,6 +246,7 @@ class Calendar(_Reading):
         lag_s=60,
         key_in="field",
         asked="exactly",
+        deleted="seen",
         labels={"id": "Event", "title": "Title", "start": "Start", "end": "End"},
         editable=("title", "start", "end", "location", "description"),
     )
@@ -307,6 +309,7 @@ class Calendar(_Reading):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="seen",
         labels={"id": "Event", "etag": "Version"},
     )
     async def delete(self, call: Call, id: str, etag: str) -> None:  # noqa: A002

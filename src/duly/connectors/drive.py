@@ -162,6 +162,7 @@ class Drive(Google):
         timeout_s=UPLOAD_S,
         key_in="metadata",
         asked="by_search",
+        deleted="unseen",
         labels={"name": "Name", "folder": "Folder", "text": "Text", "file": "File"},
         editable=("name", "text"),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
@@ -35,11 +36,15 @@ from duly.connectors.github_text import (
 )
 from duly.connectors.key_place import KeyPlace, Paging, Verify, sent_after, spell
 from duly.connectors.rest import FIND_S, PAGES_MAX
+from duly.connectors.status import raise_for_read
 from duly.connectors.token_service import TokenService, cut_page, number_at, text_at, texts_at
 from duly.errors import Refused
 from duly.rules.value import Json
 
 PAGE: Final = 100
+GONE: Final = 410  # what GitHub answers about an issue that was deleted
+GONE_MAX: Final = 20  # numbers that are looked at by themselves
+GONE_AHEAD: Final = 2  # so many beyond the last one in the list: the deleted one may be the newest
 SECONDARY_S: Final = 60  # what GitHub asks for where it names no time
 NUMBER_MAX: Final = 2**40
 LABEL_CHARS_MAX: Final = 50
@@ -164,6 +169,7 @@ class Github(TokenService):
         lag_s=60,
         key_in="marker",
         asked="by_search",
+        deleted="unseen",
         labels={"repo": "Repository", "title": "Title", "text": "Text", "labels": "Labels"},
         editable=("title", "text"),
     )
@@ -183,8 +189,12 @@ class Github(TokenService):
     @create_issue.reconcile
     async def create_issue_happened(self, call: Call) -> Verdict:
         """Look through the issues that were changed since the first send."""
+        path = f"{repo_path(str(call.args['repo']))}/issues"
         query = {"state": "all", "since": "{sent_after}", "per_page": str(PAGE)}
-        return await self._find(call, f"{repo_path(str(call.args['repo']))}/issues", query)
+        verdict = await self._find(call, path, query)
+        if isinstance(verdict, NotApplied) and (gone := await self._find_gone(call, path)):
+            return Unsure(f"{gone} was deleted or moved away since, and it may have been this one")
+        return verdict
 
     @create_issue.trial
     def create_issue_tried(self) -> Mapping[str, Json] | None:
@@ -196,6 +206,7 @@ class Github(TokenService):
         lag_s=60,
         key_in="marker",
         asked="by_search",
+        deleted="unseen",
         labels={"repo": "Repository", "number": "Issue", "text": "Comment"},
         editable=("text",),
     )
@@ -229,6 +240,7 @@ class Github(TokenService):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="seen",
         labels={"repo": "Repository", "number": "Issue", "label": "Label"},
     )
     async def add_label(self, call: Call, repo: str, number: int, label: str) -> None:
@@ -259,6 +271,7 @@ class Github(TokenService):
         lag_s=60,
         key_in="marker",
         asked="by_search",
+        deleted="unseen",
         labels={"repo": "Repository", "title": "Title", "head": "From", "base": "Into"},
         editable=("title", "text"),
     )
@@ -290,6 +303,7 @@ class Github(TokenService):
         lag_s=60,
         key_in="marker",
         asked="exactly",
+        deleted="unseen",
         labels={"repo": "Repository", "tag": "Tag", "title": "Title", "text": "Text"},
         editable=("title", "text"),
     )
@@ -332,6 +346,37 @@ class Github(TokenService):
         verify = Verify(path, "body", query, "", paging=LINKED, form=MARK, is_inside=True)
         verdict = await self.find(call, verify)
         return Applied(_link(verdict.result, place)) if isinstance(verdict, Applied) else verdict
+
+    async def _find_gone(self, call: Call, path: str) -> str:
+        """Name an issue that is no longer there and has a number of the time since the send.
+
+        Numbers are given once. GitHub says of a deleted one that it is gone, and of one that was
+        moved to another repository where it is; both are in no list.
+        """
+        query: dict[str, Json] = {"state": "all", "sort": "created", "direction": "desc"}
+        found = await self.fetch(path, query | {"per_page": PAGE}, timeout_s=FIND_S, is_proof=True)
+        listed = found if isinstance(found, list) else []
+        made = {number_at(each, "number"): text_at(each, "created_at") for each in listed}
+        begin = f"{sent_after(call):%Y-%m-%dT%H:%M:%SZ}"
+        first = min(made, default=1) - 1 if len(made) == PAGE else 0
+        before = max((each for each, at in made.items() if at < begin), default=first)
+        numbers = range(before + 1, max(made, default=0) + GONE_AHEAD + 1)
+        missing = [each for each in numbers if each not in made]
+        for each in missing[:GONE_MAX]:
+            if await self._is_gone(f"{path}/{each}"):
+                return f"issue {each}"
+        return f"one of {len(missing)} issues" if len(missing) > GONE_MAX else ""
+
+    async def _is_gone(self, path: str) -> bool:
+        make = partial(self._request, "GET", self._at(path))
+        try:
+            request, response = await self._read_signed(make, FIND_S, lambda url: False)
+        except Refused:
+            return True  # it redirects: the issue is in another repository now
+        if response.status == GONE:
+            return True
+        raise_for_read(response, request.shown, self.name)  # 404: never given, or no issue
+        return False
 
     async def _all(
         self, path: str, query: Mapping[str, Json], *, is_proof: bool = False

@@ -296,6 +296,7 @@ class Gmail(Attached, Google):
         timeout_s=2 * SEND_S,
         key_in="handle",
         asked="exactly",
+        deleted="seen",
         labels={"to": "To", "cc": "Cc", "subject": "Subject", "text": "Body"},
         editable=("subject", "text"),
     )

@@ -145,6 +145,7 @@ class GoogleCalendar(Google):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="seen",
         labels={"title": "Title", "start": "Start", "end": "End"},
         editable=("title", "start", "end", "location", "description"),
     )
@@ -191,6 +192,7 @@ class GoogleCalendar(Google):
         lag_s=60,
         key_in="field",
         asked="exactly",
+        deleted="seen",
         labels={"id": "Event", "title": "Title", "start": "Start", "end": "End"},
         editable=("title", "start", "end", "location", "description"),
     )

@@ -33,7 +33,7 @@ from duly.connectors.base import SEND_S, Call, Connector, KeyWord, P, R, Verdict
 from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.conflict import is_alone
 from duly.connectors.json_answer import encode_body, pick
-from duly.connectors.key_place import Verify, key_values
+from duly.connectors.key_place import Verify, deleted_by, key_values
 from duly.connectors.markdown import write_plain_markdown
 from duly.connectors.named import AFTER, describe
 from duly.connectors.need import Need
@@ -426,6 +426,7 @@ def _mutation_of(operation: HttpOperation) -> dict[str, Any]:
         "key_lifetime_s": lifetime_s,
         "key_in": "none" if operation.key is None else KEY_IN[operation.key.kind],
         "asked": asked_by(operation.verify, lifetime_s),
+        "deleted": deleted_by(operation.verify),
     }
     tool = mutation(**terms)(apply)
     if (verify := operation.verify) is None:

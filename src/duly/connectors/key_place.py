@@ -104,7 +104,8 @@ class Verify:
     `items` the answer is the one thing itself. `result` is the place, in what was found, of what
     the mutation would have returned. `form` is how the key is spelled at `match`; with `is_inside`
     it stands in a longer text, or in a list of texts. `graphql` is a query that is sent instead. A
-    list with fewer than `whole` items is known to be all of it.
+    list with fewer than `whole` items is known to be all of it. With `keeps_deleted` what a person
+    deleted is still found.
     """
 
     path: str
@@ -117,6 +118,7 @@ class Verify:
     is_inside: bool = False
     graphql: str | None = None
     whole: int = 0
+    keeps_deleted: bool = False
 
     def is_call(self, found: Json, key: str) -> bool:
         """Tell whether what was found carries this key (law 2)."""
@@ -158,3 +160,10 @@ def mark(body: Json, path: str, text: str) -> Json:
         raise Refused(f"The field {path!r} is no text, so it cannot have a mark.")
     whole[first] = f"{before}\n\n{text}" if before else text
     return whole
+
+
+def deleted_by(verify: Verify | None) -> Literal["seen", "unseen"] | None:
+    """Say whether a question sees what a person deleted; unless it says so it does not (L6)."""
+    if verify is None:
+        return None
+    return "seen" if verify.keeps_deleted else "unseen"

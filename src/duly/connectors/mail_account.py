@@ -232,6 +232,7 @@ class MailAccount(Timed, Attached):
         lag_s=SENT_LAG_S,
         key_in="header",
         asked="by_search",
+        deleted="seen",
         labels={"to": "To", "cc": "Cc", "subject": "Subject", "text": "Body"},
         editable=("subject", "text"),
     )
@@ -279,6 +280,7 @@ class MailAccount(Timed, Attached):
         lag_s=60,
         key_in="header",
         asked="exactly",
+        deleted="seen",
         labels={"to": "To", "cc": "Cc", "subject": "Subject", "text": "Body"},
         editable=("subject", "text"),
     )

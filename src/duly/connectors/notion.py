@@ -120,6 +120,7 @@ class Notion(TokenService):
         lag_s=120,
         key_in="field",
         asked="by_search",
+        deleted="unseen",
         labels={"database": "Database", "values": "Values", "text": "Text"},
         editable=("text",),
     )
@@ -169,6 +170,7 @@ class Notion(TokenService):
         lag_s=120,
         key_in="field",
         asked="exactly",
+        deleted="seen",
         labels={"id": "Page", "values": "Values"},
     )
     async def update(self, call: Call, id: str, values: dict[str, Any]) -> NotionMade:  # noqa: A002

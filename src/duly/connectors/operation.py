@@ -315,6 +315,7 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
             "inside",
             "graphql",
             "whole",
+            "keeps_deleted",
         )
     )
     paging = _read_paging(inside, "paging") if "paging" in inside.table else None
@@ -332,6 +333,7 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
         is_inside=inside.flag("inside"),
         graphql=_read_graphql(inside) if "graphql" in inside.table else None,
         whole=_read_whole(inside),
+        keeps_deleted=inside.flag("keeps_deleted"),
     )
     if found.graphql is not None and (items is None or paging is not None or found.query):
         inside.refuse("graphql", "its answer is a list: say items = …, and no paging or query.")

@@ -42,7 +42,7 @@ from duly.connectors.signature import parameters_of, result_of
 from duly.connectors.watch import LoopPlace, Watch
 from duly.env import CALL, machine_ms
 from duly.errors import IllegalTransition, Invalid, UnknownOutcome
-from duly.rules.asking import AskedHow, KeyIn, ProofBy, SecretTimes
+from duly.rules.asking import AskedHow, Deleted, KeyIn, ProofBy, SecretTimes
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
 from duly.rules.oauth import tokens_in
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
@@ -405,6 +405,7 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             key_in=_word(KeyIn, "key_in", terms.key_in, what),
             asked=_word(AskedHow, "asked", terms.asked, what),
             proof=_proof(declared, what),
+            deleted=_word(Deleted, "deleted", terms.deleted, what),
         )
         trier = None if declared.mutation is None else declared.mutation.trier
         yield tool, ToolPlace(connector, method, asker, getattr(trier, "__name__", None))

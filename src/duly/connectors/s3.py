@@ -46,6 +46,7 @@ ETAG: Final = re.compile(r'"?([\x21\x23-\x7e]{1,200})"?')
 KEY_BYTES_MAX: Final = 1024
 PAGE_OBJECTS: Final = 100
 PUT_S: Final = 120.0  # 25 MiB over a slow line
+DELETE_MARKER: Final = "x-amz-delete-marker"  # of a bucket that keeps the versions of its objects
 META: Final = "x-amz-meta-duly-key"
 MISSING: Final = 404
 NO_MATCH: Final = 412
@@ -185,6 +186,7 @@ class S3(ReadingConnector, Timed, Rest):
         timeout_s=PUT_S,
         key_in="metadata",
         asked="exactly",
+        deleted="unseen",
         labels={"key": "Object", "file": "File"},
     )
     async def put(self, call: Call, key: str, file: Blob) -> PutObject:
@@ -215,6 +217,8 @@ class S3(ReadingConnector, Timed, Rest):
         key, file = str(call.args["key"]), call.args["file"]
         response, shown = await self._ask("HEAD", self._object(key), FIND_S)
         if not raise_for_read(response, shown, self.name):
+            if response.header(DELETE_MARKER) == "true":
+                return Unsure(f"an object at {key!r} was deleted, and it may have been this one")
             return NotApplied()
         etag, size = _etag(response), file["size"] if isinstance(file, dict) else None
         if response.header(META) != call.key or etag is None:
@@ -236,6 +240,7 @@ class S3(ReadingConnector, Timed, Rest):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="seen",
         labels={"key": "Object", "etag": "Version"},
     )
     async def delete(self, call: Call, key: str, etag: str) -> None:

@@ -156,6 +156,7 @@ class Sheets(Google):
         timeout_s=60,
         key_in="field",
         asked="by_search",
+        deleted="unseen",
         labels={"row": "Row"},
         editable=("row",),
     )

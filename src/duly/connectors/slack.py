@@ -147,6 +147,7 @@ class Slack(TokenService):
         lag_s=60,
         key_in="metadata",
         asked="by_search",
+        deleted="unseen",
         labels={"channel": "Channel", "text": "Message", "thread": "In the thread"},
         editable=("text",),
     )
@@ -192,6 +193,7 @@ class Slack(TokenService):
         lag_s=60,
         key_in="metadata",
         asked="exactly",
+        deleted="seen",
         labels={"channel": "Channel", "ts": "Message", "text": "New text"},
         editable=("text",),
     )
@@ -227,6 +229,7 @@ class Slack(TokenService):
         lag_s=60,
         key_in="id",
         asked="exactly",
+        deleted="seen",
         labels={"channel": "Channel", "ts": "Message", "emoji": "Reaction"},
     )
     async def react(self, call: Call, channel: str, ts: str, emoji: str) -> None:
@@ -254,6 +257,7 @@ class Slack(TokenService):
         timeout_s=120,
         key_in="handle",
         asked="exactly",
+        deleted="unseen",
         labels={"channel": "Channel", "file": "File", "title": "Title", "thread": "In the thread"},
     )
     async def upload(
@@ -291,8 +295,11 @@ class Slack(TokenService):
         if not isinstance(call.handle, str):
             return NotApplied()
         query: dict[str, Json] = {"file": call.handle}
-        answer = await self._look("files.info", query, is_proof=True, none=("file_not_found",))
-        if answer is None:
+        gone = ("file_not_found", "file_deleted")
+        answer = await self._look("files.info", query, is_proof=True, none=gone)
+        if answer == "file_deleted":
+            return Unsure("the file was deleted since")
+        if answer == "file_not_found":
             return NotApplied()
         places = [*list_at(answer, "file.channels"), *list_at(answer, "file.groups")]
         shares = pick(answer, "file.shares")
@@ -329,13 +336,13 @@ class Slack(TokenService):
         is_proof: bool = False,
         none: tuple[str, ...] = (),
     ) -> Json:
-        """Ask; None where the service says one of these words."""
+        """Ask; the word itself where the service says one of these."""
         limit_s = FIND_S if is_proof else READ_S
         answer = await self.fetch(f"/{method}", query, timeout_s=limit_s, is_proof=is_proof)
         if pick(answer, "ok") is True:
             return answer
-        if text_at(answer, "error") in none:
-            return None
+        if (word := text_at(answer, "error")) in none:
+            return word
         raise slack_error(self.name, method, answer, is_change=False)
 
     async def _messages(

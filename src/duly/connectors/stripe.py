@@ -44,6 +44,7 @@ MADE: Final = (
     "products",
     "refunds",
 )
+LASTING: Final = ("payment_intents", "prices", "refunds")  # of these none can be deleted
 LISTED: Final = (*MADE, "balance_transactions", "charges", "events", "payouts", "subscriptions")
 # 402: a card was declined; no permission would change that. 409: another request with this key is
 # still at work.
@@ -113,6 +114,7 @@ class Stripe(TokenService):
         key_lifetime_s=KEY_LIFETIME_S,
         key_in="header",
         asked="exactly",
+        deleted="seen",
         labels={"kind": "Kind", "fields": "Fields"},
     )
     async def create(self, call: Call, kind: str, fields: dict[str, Any]) -> StripeMade:
@@ -150,7 +152,8 @@ class Stripe(TokenService):
                 if text_at(each, f"metadata.{META}") == call.key:
                     return Applied({"id": text_at(each, "id")})
             if pick(answer, "has_more") is not True:
-                return NotApplied()
+                said = f"it is not there; a person can delete {kind}, and Stripe then lists none"
+                return NotApplied() if kind in LASTING else Unsure(said)
             if not found:
                 raise Transient(f"GET /{kind}: the list does not go on.")
             query["starting_after"] = text_at(found[-1], "id")

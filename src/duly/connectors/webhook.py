@@ -26,6 +26,7 @@ import msgspec
 from duly.connectors.base import Applied, Call, Verdict, mutation
 from duly.connectors.clock import Timed
 from duly.connectors.conflict import is_alone
+from duly.connectors.key_place import deleted_by
 from duly.connectors.need import Need
 from duly.connectors.operation import read_auth, read_verify
 from duly.connectors.place import Place
@@ -137,6 +138,7 @@ def _class_for(
         lag_s=lag_s,
         key_in="header",
         asked=asked_by(verify, lifetime_s),
+        deleted=deleted_by(verify),
         idempotent=lifetime_s is not None,
         key_lifetime_s=lifetime_s,
         labels={"event": "Event", "data": "Data"},

@@ -9,6 +9,8 @@ Law 3: a trial is a real change outside, and no workflow's: it has a row of its 
        asking about it comes before another is sent.
 Law 4: a *no* is believed about a call that was sent with the service, the settings and the secrets
        of now. Another account knows nothing of it, whether its tool needs a trial or not.
+Law 5: a *no* of a question that does not see what was deleted is believed for an hour after the
+       send. Later a person decides: what was made may have been tidied away (L6).
 """
 
 from __future__ import annotations
@@ -25,7 +27,15 @@ from duly.connectors.raised import words_of
 from duly.connectors.registry import Registry
 from duly.engine.base import Parts
 from duly.errors import AuthNeeded, RequestRefused
-from duly.rules.asking import ProofBy, ProofFault, ProofStatus, SecretTimes, Sighting, judge_trial
+from duly.rules.asking import (
+    ProofBy,
+    ProofFault,
+    ProofStatus,
+    SecretTimes,
+    Sighting,
+    is_absence_stale,
+    judge_trial,
+)
 from duly.rules.catalog import Tool
 from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.redaction import redact_text
@@ -34,7 +44,7 @@ from duly.rules.value import Json, decode, encode
 from duly.store import Store
 from duly.store.proof import ProofRow
 from duly.store.record import Action
-from duly.words.asking import SENT_OTHERWISE, say_unbelieved
+from duly.words.asking import DELETED_UNSEEN, SENT_OTHERWISE, say_unbelieved
 
 WORKFLOW: Final = "duly.connect"  # what a trial is made for, where a call names its workflow
 WAITS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)  # before each question about a trial
@@ -60,8 +70,10 @@ async def believe(
     tool: Tool,
     call: Call,
     verdict: Applied | NotApplied | Unsure,
+    *,
+    now: int,
 ) -> Applied | NotApplied | Unsure:
-    """Return a verdict about a call as far as it is believed (laws 2 and 4)."""
+    """Return a verdict about a call as far as it is believed (laws 2, 4 and 5)."""
     if isinstance(verdict, Unsure):
         return verdict
     is_done = isinstance(verdict, Applied)
@@ -71,6 +83,12 @@ async def believe(
         row, _ = await store.find_proof(tool.name)
         if not is_valid(row, outside.basis_now(tool.name)):
             return Unsure(say_unbelieved(is_done=is_done))
+    # One that was sent several times may have been done by the first send of all.
+    since = call.sent_at if call.attempt == 1 else call.first_sent_at
+    age_s = (moment(now) - since).total_seconds()
+    within = {"lag_s": tool.lag_s, "timeout_s": tool.timeout_s}
+    if not is_done and is_absence_stale(tool.deleted, age_s, **within):
+        return Unsure(DELETED_UNSEEN)
     return verdict
 
 

@@ -5,6 +5,8 @@ Law 1: a tool's author says where its key travels. How it can be asked follows f
        beyond that must not contradict it; a contradiction is refused when the host is built.
 Law 2: what is asked by a trial with the user's own account is believed only after that trial was
        made (K10). Until then every face says so.
+Law 3: where a question does not tell what was deleted from what was never made, a *no* counts only
+       for an hour after the send. The longer nothing was asked, the likelier a person has tidied up.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+ABSENCE_S: Final = 3600.0  # how long a no of a question counts that sees nothing deleted (law 3)
+ABSENCE_LAGS: Final = 2  # at least so many times as long as the tool needs until a no can be given
 
 # When each secret was set: connector, name, moment.
 SecretTimes: TypeAlias = tuple[tuple[str, str, int], ...]
@@ -36,6 +41,13 @@ class AskedHow(StrEnum):
     EXACTLY = "exactly"
     BY_SEARCH = "by_search"
     NOT_AT_ALL = "not_at_all"
+
+
+class Deleted(StrEnum):
+    """What a question says of a thing that a person deleted before it was asked about (law 3)."""
+
+    SEEN = "seen"  # it is found all the same, or the question says that it cannot tell
+    UNSEEN = "unseen"  # as if it had never been made
 
 
 class ProofBy(StrEnum):
@@ -86,7 +98,8 @@ class Answering:
     """What is known about asking a tool: as declared, and since when it is proven here.
 
     `key_in` is None if its author does not say. `proven_at` is when a trial with this account was
-    found again; `lag_s` is when a search can be believed.
+    found again; `lag_s` is when a search can be believed. `deleted` is None where a person decides,
+    where it is sent again, and where its author does not say.
     """
 
     tool: str
@@ -95,6 +108,7 @@ class Answering:
     lag_s: float
     proof: ProofBy | None = None
     proven_at: datetime | None = None
+    deleted: Deleted | None = None
 
     @property
     def is_believed(self) -> bool:
@@ -129,6 +143,18 @@ def find_clash(
     if proof is not None and not can_be_asked:
         return Clash.NOTHING_TO_PROVE
     return None
+
+
+def is_absence_stale(
+    deleted: Deleted | None, age_s: float, *, lag_s: float, timeout_s: float
+) -> bool:
+    """Tell whether a no comes too long after the send to mean that it was never made (law 3).
+
+    A clock that was set back says nothing about the age either.
+    """
+    if deleted is not Deleted.UNSEEN:
+        return False
+    return abs(age_s) > max(ABSENCE_S, ABSENCE_LAGS * (lag_s + timeout_s))
 
 
 def judge_trial(seen: Sighting, unsent: Sighting, *, is_made: bool) -> ProofFault | None:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
 from duly.errors import Invalid, see
-from duly.rules.asking import Answering, AskedHow, KeyIn, ProofBy, find_asked, find_clash
+from duly.rules.asking import Answering, AskedHow, Deleted, KeyIn, ProofBy, find_asked, find_clash
 from duly.rules.value import DEFAULT_LIMITS, Json, check_json, encode, nearest
 
 Named = TypeVar("Named")
@@ -130,6 +130,7 @@ class Tool:
     key_in: KeyIn | None = None  # where its key travels; None if its author does not say (K1)
     asked: AskedHow | None = None  # how it can be asked; derived if its author does not say
     proof: ProofBy | None = None  # what shows that it can be asked (K10)
+    deleted: Deleted | None = None  # whether the question sees what a person deleted meanwhile
 
     def __post_init__(self) -> None:
         _check_dotted(self.name, "tool")
@@ -149,7 +150,7 @@ class Tool:
     def _check_asking(self) -> None:
         """Refuse a contradiction, and derive what its author left out (K1)."""
         if self.kind is not ToolKind.MUTATION:
-            if (self.key_in, self.asked, self.proof) != (None, None, None):
+            if (self.key_in, self.asked, self.proof, self.deleted) != (None,) * 4:
                 raise Invalid(code="settles_read", path="kind", subject=self.name)
             return
         has = {"reconciles": self.reconciles, "idempotent": self.idempotent}
@@ -160,13 +161,16 @@ class Tool:
             )
         if self.asked is None:
             object.__setattr__(self, "asked", find_asked(**has, lag_s=self.lag_s))
+        if self.deleted is None and self.proof is ProofBy.ITSELF:
+            object.__setattr__(self, "deleted", Deleted.SEEN)  # its record is not what was made
 
     @property
     def answering(self) -> Answering | None:
         """How it can be asked what became of a call, as declared; None of a read (K1)."""
         if self.asked is None:
             return None
-        return Answering(self.name, self.key_in, self.asked, self.lag_s, self.proof)
+        said = (self.key_in, self.asked, self.lag_s, self.proof)
+        return Answering(self.name, *said, deleted=self.deleted)
 
     @property
     def pages(self) -> bool:

@@ -15,6 +15,7 @@ from duly.rules.asking import (
     Answering,
     AskedHow,
     Clash,
+    Deleted,
     KeyIn,
     ProofBy,
     ProofFault,
@@ -41,6 +42,11 @@ ASKED: Final[Mapping[str, str]] = {
 PROOFS: Final[Mapping[str, str]] = {
     ProofBy.ITSELF: "the change itself proves it",
     ProofBy.TRIAL: "not yet proven with your account",
+}
+# What it says of a thing that a person deleted before it was asked about.
+DELETIONS: Final[Mapping[str, str]] = {
+    Deleted.SEEN: "is told apart",
+    Deleted.UNSEEN: "counts as not made for an hour, then a person decides",
 }
 PROVEN: Final = "proven with your account on"
 CLASHES: Final[Mapping[str, str]] = {
@@ -72,6 +78,12 @@ def say_trial(status: str, fault: str | None) -> str:
 SENT_OTHERWISE: Final = (
     "the service says that it did not happen, but the call was sent with another secret or other"
     " settings: it may have been done with another account"
+)
+
+
+DELETED_UNSEEN: Final = (
+    "it is not there now, but it was sent more than an hour ago: a person may have deleted it since,"
+    " and the service cannot tell that from never made"
 )
 
 
@@ -128,7 +140,9 @@ def say_answering(found: Answering, clock: Clock | None = None) -> str:
 
 def write_row(found: Answering) -> str:
     """Write the row of a tool in the table on the page of connectors."""
-    cells = (say_key(found.key_in), say_asked(found.asked, found.lag_s), _in_cell(found.proof))
+    gone = "–" if found.deleted is None else DELETIONS[found.deleted]
+    asked = say_asked(found.asked, found.lag_s)
+    cells = (say_key(found.key_in), asked, _in_cell(found.proof), gone)
     return f"| `{found.tool}` | {' | '.join(cells)} |"
 
 

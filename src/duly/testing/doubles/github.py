@@ -46,6 +46,7 @@ SAID: Final = {
     "unsupported_media_type": (415, "Unsupported Media Type"),
     "invalid_json": (400, "Problems parsing JSON"),
     "not_found": (404, "Not Found"),
+    "deleted": (410, "This issue was deleted"),
     "method_not_allowed": (404, "Not Found"),
 }
 
@@ -57,7 +58,8 @@ class GithubDouble(ServiceDouble):
 
     def new_account(self) -> dict[str, Any]:
         """Return a repository in which nothing was opened."""
-        return {"issues": [], "comments": [], "releases": [], "events": [], "changes": 0}
+        kept: dict[str, Any] = {"issues": [], "comments": [], "releases": [], "events": []}
+        return {**kept, "gone": [], "moved": [], "changes": 0}
 
     def effects(self, account: dict[str, Any]) -> int:
         """Count what was opened, written, labelled and published."""
@@ -74,6 +76,12 @@ class GithubDouble(ServiceDouble):
     def open(self, account: str, title: str, at: str = "", **more: Any) -> int:
         """Let a person open an issue; return its number."""
         return int(self._put(self.account(account), title, at or now(), **more)["number"])
+
+    def take_away(self, account: str, number: int, *, is_moved: bool = False) -> None:
+        """Let a person delete an issue, or move it to another repository; its number is spent."""
+        kept = self.account(account)
+        kept["issues"] = [each for each in kept["issues"] if each["number"] != number]
+        kept["moved" if is_moved else "gone"].append(number)
 
     # -- Issues -----------------------------------------------------------------------------------
 
@@ -106,7 +114,10 @@ class GithubDouble(ServiceDouble):
 
     @route("GET", "/repos/{owner}/{name}/issues/{number}", scopes=("issues:read", "issues:write"))
     def issue(self, ask: ServiceAsk, owner: str, name: str, number: str) -> ServiceReply:
-        """Show one issue."""
+        """Show one issue; one that was moved is shown where it is now."""
+        if number in map(str, ask.account["moved"]):
+            place = f"http://{ask.headers['host']}/repositories/7/issues/{number}"
+            return ServiceReply({"message": "Moved Permanently"}, 301, {"Location": place})
         return ServiceReply(self._issue(ask, owner, name, number))
 
     @route("POST", "/repos/{owner}/{name}/issues/{number}/comments", scopes=("issues:write",))
@@ -230,13 +241,15 @@ class GithubDouble(ServiceDouble):
     def _issue(self, ask: ServiceAsk, owner: str, name: str, number: str) -> dict[str, Any]:
         _check_repo(owner, name)
         found = [each for each in ask.account["issues"] if str(each["number"]) == number]
+        if number in map(str, ask.account["gone"]):
+            raise Rejected(410, "deleted")
         if not found:
             raise Rejected(404, "not_found")
         issue: dict[str, Any] = found[0]
         return issue
 
     def _put(self, account: dict[str, Any], title: str, at: str, **more: Any) -> dict[str, Any]:
-        number = len(account["issues"]) + 1
+        number = 1 + sum(len(account[each]) for each in ("issues", "gone", "moved"))
         made = {"number": number, "title": title, "body": "", "state": "open", "labels": []}
         made |= {"user": {"login": "ada"}, "comments": 0, "created_at": at, "updated_at": at}
         made |= {"html_url": f"https://github.com/{REPO}/issues/{number}", **more}

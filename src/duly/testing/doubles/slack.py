@@ -61,7 +61,8 @@ class SlackDouble(ServiceDouble):
     def new_account(self) -> dict[str, Any]:
         """Return a workspace in which nothing was written."""
         channels = [{"id": CHANNEL, "name": "tea", "topic": {"value": "Tea"}, "is_member": True}]
-        return {"channels": channels, "messages": [], "uploads": {}, "files": [], "changes": 0}
+        files: dict[str, Any] = {"uploads": {}, "files": [], "deleted": []}
+        return {"channels": channels, "messages": [], **files, "changes": 0}
 
     def effects(self, account: dict[str, Any]) -> int:
         """Count what was posted, changed, reacted and uploaded."""
@@ -192,6 +193,8 @@ class SlackDouble(ServiceDouble):
     @route("GET", "/files.info", scopes=("files:read",), query=("file",))
     def info(self, ask: ServiceAsk) -> ServiceReply:
         """Show one file that was completed."""
+        if ask.query.get("file") in ask.account["deleted"]:
+            raise Rejected(200, "file_deleted")
         found = [each for each in ask.account["files"] if each["id"] == ask.query.get("file")]
         if not found:
             raise Rejected(200, "file_not_found")
