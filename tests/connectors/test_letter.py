@@ -39,6 +39,18 @@ def test_a_line_end_that_is_spelled_out_begins_no_header(hidden: str, place: str
         assert read["Subject"] == hidden  # the very characters that the script passed
 
 
+@pytest.mark.parametrize("between", ["\r\n", "\r\n\r\n ", "\n", "\t", "\u2028"])
+@pytest.mark.parametrize("name", ["Bob", '"Bob"', ""])
+@pytest.mark.parametrize("place", ["to", "cc", "sender"])
+def test_no_line_end_fits_between_a_name_and_its_address(
+    place: str, name: str, between: str
+) -> None:
+    """K12, L5: two line ends there ended the headers, and the mark of the call with them."""
+    named = f"{name}{between}<bob@example.org>"
+    with pytest.raises(Refused):
+        letter(**{place: named if place == "sender" else [named]})
+
+
 @pytest.mark.parametrize("reply_to", [*HIDDEN, "<a@x>\t", "x" * 901, "é"])
 def test_an_id_to_reply_to_is_one_word(reply_to: str) -> None:
     """K12: what is no id is refused before anything is sent."""

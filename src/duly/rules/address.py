@@ -6,6 +6,7 @@ Law 2: a text that Unicode would write in another way (NFKC) is refused: what lo
        a dot to a mail server must be one here as well.
 Law 3: what has several readings (quoted local parts, comments, routes, groups) is refused rather
        than understood.
+Law 4: all of it is one printable line. A line end in it would begin another header.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def parse_address(text: str, path: str, *, is_named_fine: bool = True) -> str:
     name = "" if found is None else found["name"].strip('"')
     local, _, domain = address.partition("@")
     is_one = (
-        len(address) <= ADDRESS_CHARS_MAX
+        text.isprintable()  # also between the name and the address, where a line end would fit
+        and len(address) <= ADDRESS_CHARS_MAX
         and 0 < len(local) <= LOCAL_CHARS_MAX
         and LOCAL.fullmatch(local) is not None
         and all(LABEL.fullmatch(label) for label in domain.split("."))
         and len(name) <= NAME_CHARS_MAX
-        and name.isprintable()
         and not SEPARATORS.intersection(name)
     )
     if not is_one:
