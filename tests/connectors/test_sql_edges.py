@@ -107,3 +107,26 @@ async def test_a_commit_that_is_answered_is_on_the_disk(
     sql: Any = server_books.make({"note": {"sql": statement}})
     made = await sql.note(call(tool="books.note"))
     assert made["rows"] == [{"customer": used}]
+
+
+async def test_no_function_of_a_statement_takes_its_commit_off_the_disk(
+    server_folder: Path, tmp_path: Path
+) -> None:
+    """L9: the level at the commit counts, and a statement or a trigger could have lowered it."""
+    books = ServerBooks(server_folder, user_of(tmp_path))
+    note = "update invoice set customer = current_setting('synchronous_commit') where id = new.id"
+    books.run(
+        "create function note() returns trigger language plpgsql security definer set search_path"
+        f" from current as $$ begin {note}; return null; end $$"
+    )
+    books.run(
+        "create constraint trigger noted after insert on invoice deferrable initially deferred"
+        " for each row execute function note()"
+    )
+    statement = (
+        "insert into invoice (id, customer) values (7, '')"
+        " returning set_config('synchronous_commit', 'off', true) as level"
+    )
+    sql: Any = books.make({"note": {"sql": statement}})
+    assert (await sql.note(call(tool="books.note")))["rows"] == [{"level": "off"}]
+    assert books.run("select customer from invoice") == [("on",)]

@@ -148,6 +148,7 @@ class PostgresDatabase:
                 self._begin(connection, change.timeout_s)
                 _run(connection, "commit_on_disk")
                 result = self._change(connection, change)
+                _run(connection, "commit_on_disk")  # a function in it may have said otherwise
                 if left_s() <= 0:
                     raise NotSent(f"{self._place.shown}: the time of the call was over.")
             self._commit(connection)
