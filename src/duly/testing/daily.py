@@ -386,7 +386,7 @@ DAILY: Final[Mapping[str, DailyExample]] = MappingProxyType(
                 "meeting-reminders", ("google_calendar", "telegram"), _fill_meetings, ONLY_PYTHON
             ),
             DailyExample("news-to-telegram", ("feed", "telegram"), _fill_news, ONLY_JAVASCRIPT),
-            DailyExample("orders-to-mail", ("airtable", "gmail"), _fill_orders, ONLY_PYTHON),
+            DailyExample("orders-to-mail", ("airtable", "gmail"), _fill_orders),
             DailyExample("bugs-to-todoist", ("github", "todoist"), _fill_issues, ONLY_PYTHON),
             DailyExample("files-to-slack", ("drive", "slack"), _fill_files, ONLY_JAVASCRIPT),
             DailyExample("slack-to-issue", ("slack", "github"), _fill_chat, ONLY_PYTHON),
