@@ -14,21 +14,27 @@ ACCOUNT = ("tests/connectors/test_account.py",)
 CONNECTION = ("tests/connectors/test_connection.py",)
 
 
-async def _believe_a_yes(store: Any, outside: Any, tool: Any, call: Any, verdict: Any) -> Any:
+async def _believe_a_yes(
+    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
+) -> Any:
     if isinstance(verdict, Applied):
         return verdict
-    return await BELIEVE(store, outside, tool, call, verdict)
+    return await BELIEVE(store, outside, tool, call, verdict, now=now)
 
 
-async def _believe_a_no(store: Any, outside: Any, tool: Any, call: Any, verdict: Any) -> Any:
+async def _believe_a_no(
+    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
+) -> Any:
     if isinstance(verdict, NotApplied):
         return verdict
-    return await BELIEVE(store, outside, tool, call, verdict)
+    return await BELIEVE(store, outside, tool, call, verdict, now=now)
 
 
-async def _believe_whenever(store: Any, outside: Any, tool: Any, call: Any, verdict: Any) -> Any:
+async def _believe_whenever(
+    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
+) -> Any:
     same = replace(call, basis=outside.basis_now(tool.name))
-    return await BELIEVE(store, outside, tool, same, verdict)
+    return await BELIEVE(store, outside, tool, same, verdict, now=now)
 
 
 BREAKS = (
@@ -63,6 +69,14 @@ BREAKS = (
         _believe_whenever,
         ACCOUNT,
         "a no of another account is believed",
+    ),
+    Break(
+        "L6",
+        "duly.engine.proof",
+        "is_absence_stale",
+        lambda *_, **__: False,
+        ACCOUNT,
+        "what a person deleted is made again, however late it is asked about",
     ),
     Break(
         "L7",

@@ -50,7 +50,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "connectors.md"
 BEGIN: Final = "<!-- what can be asked: python -m tests.connectors.asking_page --write -->\n"
 END: Final = "<!-- end of what can be asked -->"
 HEAD: Final = """\
-| tool | where its key travels | can answer | what shows it | what a person deleted before it was asked |
+| tool | where its key travels | can answer | what shows it | what a person deleted meanwhile |
 |---|---|---|---|---|
 """
 URL: Final = "https://shop.example"

@@ -47,8 +47,9 @@ def test_no_line_end_fits_between_a_name_and_its_address(
 ) -> None:
     """K12, L5: two line ends there ended the headers, and the mark of the call with them."""
     named = f"{name}{between}<bob@example.org>"
+    given: dict[str, Any] = {place: named if place == "sender" else [named]}
     with pytest.raises(Refused):
-        letter(**{place: named if place == "sender" else [named]})
+        letter(**given)
 
 
 @pytest.mark.parametrize("reply_to", [*HIDDEN, "<a@x>\t", "x" * 901, "é"])

@@ -6,7 +6,7 @@ Law 1: a tool's author says where its key travels. How it can be asked follows f
 Law 2: what is asked by a trial with the user's own account is believed only after that trial was
        made (K10). Until then every face says so.
 Law 3: where a question does not tell what was deleted from what was never made, a *no* counts only
-       for an hour after the send. The longer nothing was asked, the likelier a person has tidied up.
+       for an hour after the send. The later it is asked, the likelier a person has tidied up.
 """
 
 from __future__ import annotations

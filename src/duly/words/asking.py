@@ -82,8 +82,8 @@ SENT_OTHERWISE: Final = (
 
 
 DELETED_UNSEEN: Final = (
-    "it is not there now, but it was sent more than an hour ago: a person may have deleted it since,"
-    " and the service cannot tell that from never made"
+    "it is not there now, but it was sent more than an hour ago: a person may have deleted it"
+    " since, and the service cannot tell that from never made"
 )
 
 
