@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.env import Loop
-from duly.errors import DulyError, RequestRefused, StoreError, StoreInUse, StoreUnavailable
+from duly.errors import (
+    DulyError,
+    RequestRefused,
+    StoreError,
+    StoreInUse,
+    StoreNewer,
+    StoreUnavailable,
+)
 from duly.host import Host
 from duly.rules.blob import PART_BYTES
 from duly.rules.standing import Standing
@@ -99,6 +107,54 @@ async def test_a_store_in_use_or_a_server_in_use_is_refused(place: Place, tmp_pa
         assert count_events(url) == 0
     async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
         assert await standing(host) is not Standing.NEEDS_ATTENTION
+
+
+async def test_a_server_that_hosts_have_looked_at_takes_a_store(
+    place: Place, tmp_path: Path
+) -> None:
+    """H1, H12: not while one is there; what it noted of itself, and its key, are no rows of ours."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    with database(place) as url:
+        async with opened(url, outside):
+            with pytest.raises(RequestRefused, match="already has hosts at work"):
+                await move_store(path, url, Loop())
+        with psycopg.connect(url) as connection:
+            connection.execute("update store set key_name = 'of another key'")
+        assert (await move_store(path, url, Loop())).rows["event"] == 2
+        async with opened(url, outside) as host:
+            assert await standing(host) is not Standing.NEEDS_ATTENTION
+
+
+async def test_a_server_of_a_newer_schema_takes_no_store(
+    place: Place, tmp_path: Path
+) -> None:
+    """H11: a host of this version may work on it, but a file of it lacks the new columns."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    await filled(path, outside)
+    with database(place) as url:
+        with psycopg.connect(url) as connection:
+            connection.execute("update store set version = version + 1")
+            connection.execute("insert into upkeep values ('oldest schema', 1)")
+        with pytest.raises(StoreNewer):
+            await move_store(path, url, Loop())
+        with psycopg.connect(url) as connection:
+            connection.execute("update store set version = version - 1")
+    async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
+        assert await standing(host) is not Standing.NEEDS_ATTENTION
+
+
+async def test_two_files_at_once_move_one(place: Place, tmp_path: Path) -> None:
+    """H1: the second waits for the first, and then finds what it brought."""
+    outside, paths = Outside(), [tmp_path / "one.db", tmp_path / "two.db"]
+    for path in paths:
+        await filled(path, outside)
+    with database(place) as url:
+        moving = (move_store(path, url, Loop()) for path in paths)
+        done = await asyncio.gather(*moving, return_exceptions=True)
+        (refused,) = [each for each in done if isinstance(each, RequestRefused)]
+        assert refused.facts["what"] == "workflows"
+        assert count_events(url) == 2
 
 
 async def test_a_row_that_the_server_changed_moves_nothing(

@@ -19,9 +19,10 @@ import apsw
 import psycopg
 
 from duly.env import Env
-from duly.errors import RequestRefused, StoreError
+from duly.errors import RequestRefused, StoreError, StoreNewer
 from duly.store import mark, queries
 from duly.store.base import Durability, Row, Transaction
+from duly.store.migrate import SCHEMA_VERSION
 from duly.store.postgres import bring_up, explain
 from duly.store.postgres_session import dial
 from duly.store.slot import NAME
@@ -90,13 +91,20 @@ def _connect(url: str) -> psycopg.Connection[Row]:
 
 def _copy(backend: SqliteBackend, server: psycopg.Connection[Row]) -> Moved:
     own = queries.load("postgres")
-    ((count,),) = server.execute(own["count_all_workflows"].encode()).fetchall()
-    if count:
-        raise RequestRefused(code="server_not_empty", subject=NAME)
+    ((version,),) = server.execute(own["get_store_version"].encode()).fetchall()
+    if version != SCHEMA_VERSION:  # an older host may work on it, and its file has fewer columns
+        facts = {"found": version, "known": SCHEMA_VERSION}
+        raise StoreNewer(code="store_newer", subject=NAME, facts=facts)
+    server.execute(own["lock_hosts"].encode())  # none comes, and no other move (law 3)
+    ((hosts,),) = server.execute(own["count_live_hosts"].encode()).fetchall()
+    if hosts:
+        raise RequestRefused(code="server_not_empty", subject=NAME, facts={"what": "hosts at work"})
     for (text,) in server.execute(own["defer_references"].encode()).fetchall():
         server.execute(text)
-    server.execute(own["empty_counters"].encode())
+    for name in ("empty_counters", "empty_upkeep", "drop_key_name"):
+        server.execute(own[name].encode())
     tables = server.execute(own["list_moves"].encode()).fetchall()
+    _require_empty(server, [(name, read) for name, read, _ in tables])
     moved: dict[str, int] = {}
     for name, read, take in tables:
         told = _Told()
@@ -115,6 +123,14 @@ def _copy(backend: SqliteBackend, server: psycopg.Connection[Row]) -> Moved:
     for (text,) in server.execute(own["keep_references"].encode()).fetchall():
         server.execute(text)
     return Moved(moved)
+
+
+def _require_empty(server: psycopg.Connection[Row], tables: Iterable[tuple[str, str]]) -> None:
+    """Refuse a server with rows that no file brought; what it has shows that it was in use."""
+    full = [name for name, read in tables if server.execute(f"{read} limit 1".encode()).fetchone()]
+    if full:
+        what = "workflows" if "workflow" in full else f"rows in {full[0]}"
+        raise RequestRefused(code="server_not_empty", subject=NAME, facts={"what": what})
 
 
 def _rows(file: apsw.Connection, table: str, read: str) -> Iterable[tuple[Any, ...]]:

@@ -264,7 +264,8 @@ def bring_up(url: str, schema: Schema) -> None:
                 return
             except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
                 continue  # another host has just made it
-    raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": "busy"})
+    cause = "other transactions use the tables that must be changed"
+    raise StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": cause})
 
 
 def _read_version(connection: psycopg.Connection[Row]) -> tuple[int, int | None]:

@@ -426,8 +426,8 @@ STORES: Final[Mapping[str, Pair]] = {
         "Write the old url back, let them be settled, then change it.",
     ),
     "server_not_empty": (
-        "{subject}: the database already has workflows; nothing was moved.",
-        "Name an empty database.",
+        "{subject}: the database already has {what}; nothing was moved.",
+        "Name an empty database, and stop its hosts.",
     ),
     "not_moved": (
         "The server did not keep every row of {subject:quoted}; nothing was moved.",

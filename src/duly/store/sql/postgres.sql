@@ -232,13 +232,17 @@ set constraints all immediate
 select 'alter table ' || conrelid::regclass || ' alter constraint ' || quote_ident(conname) || ' not deferrable'
 from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
 
--- count_all_workflows
--- Whether a store is empty; a workflow that was removed counts, since its history is there.
-select count(*) from workflow
-
 -- empty_counters
 -- What a new store begins with, and what a moved one brings along.
 delete from counter
+
+-- empty_upkeep
+-- What hosts have noted that looked at an empty store: it is not true of the one that is moved here.
+delete from upkeep
+
+-- drop_key_name
+-- The key of the file that is moved here is the one that seals its rows (H12).
+update store set key_name = null
 
 -- count_bytes
 -- How large the database is, as the server's own files say.
