@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from duly.engine.claims import Claims
 from duly.engine.lease import Lease
 from duly.errors import Fenced, StoreUnavailable
-from duly.rules.lease import CLOCK_OFF_MAX_MS, LEASE_MS, SEND_LEFT_MS
+from duly.rules.lease import CLOCK_OFF_MAX_MS, LEASE_MS, RENEW_MS, SEND_LEFT_MS
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.record import Action
@@ -134,6 +135,37 @@ async def test_the_work_of_a_host_that_stopped_moves_within_twenty_seconds(fleet
         await fleet.store.outlook(WORKFLOW, held.epoch)
     with pytest.raises(Fenced):
         await fleet.store.renew(one.lease.host_id, lease_ms=LEASE_MS)
+
+
+async def test_an_eviction_that_waits_costs_neither_the_lease_nor_another_eviction(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: a transaction of a gone host may not end; the fleet lives on, and sends, without it."""
+    first, gone, stuck = fleet.member(), fleet.member(), fleet.member()
+    for member in (first, gone, stuck):
+        await member.come()
+    gone.stop()
+    stuck.stop()
+    tried, plain = list[str](), fleet.store.evict
+
+    async def evict(host_id: str, *given: Any, **named: Any) -> bool:
+        tried.append(host_id)
+        # The first that is tried is the one whose transaction does not end.
+        if host_id != tried[0]:
+            return await plain(host_id, *given, **named)
+        await fleet.env.sleep(RENEW_MS / 1000)  # as long as the server lets it wait
+        raise StoreUnavailable(code="server_slow", subject="PostgreSQL", facts={"cause": "lock"})
+
+    monkeypatch.setattr(fleet.store, "evict", evict)
+    host_id, least = first.lease.host_id, LEASE_MS
+    for _ in range(120):
+        await fleet.env.sleep(0.5)
+        least = min(least, first.lease.left_ms)
+    assert (first.lease.host_id, first.keeping is not None) == (host_id, True)
+    assert not first.keeping.done()
+    assert least >= SEND_LEFT_MS
+    assert set(tried) == {gone.lease.host_id, stuck.lease.host_id}
+    first.stop()
 
 
 async def test_a_clock_of_the_database_that_steps_evicts_no_host_at_once(fleet: Fleet) -> None:

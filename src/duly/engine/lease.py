@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from duly.env import Env
-from duly.errors import Fenced, StoreError
+from duly.errors import Fenced, StoreError, StoreUnavailable
 from duly.rules.kept import DULY
 from duly.rules.lease import (
     CLOCK_OFF_MAX_MS,
@@ -80,6 +80,7 @@ class Lease:
         self._over = asyncio.Event()  # the store has said that the lease is over
         self._stirred = asyncio.Event()  # that, or something the other hosts should know soon
         self._seen: dict[str, tuple[int, int]] = {}  # of other hosts: their lease, and since when
+        self._stuck: set[str] = set()  # of them: those whose transactions do not end
 
     @property
     def left_ms(self) -> int:
@@ -130,17 +131,23 @@ class Lease:
 
     async def keep(self, on_look: Callable[[], None]) -> None:
         """Renew until the lease is over; after each renewal the host looks for what is free."""
+        began = self._env.monotonic_ms()
         while True:
             with suppress(TimeoutError):
-                wait_ms = min(self.times.renew_ms, max(0, self.left_ms))
+                # An eviction that took long is no reason to renew later.
+                due_ms = began + self.times.renew_ms - self._env.monotonic_ms()
+                wait_ms = max(0, min(due_ms, self.left_ms))
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._stirred.wait()
             self._stirred.clear()
             if self.left_ms <= 0:
                 return
+            began = self._env.monotonic_ms()
             try:
                 async with asyncio.timeout(self.left_ms / 1000):
-                    await self._renew()
+                    others = await self._renew()
+                async with asyncio.timeout(self.left_ms / 1000):  # which is more than it was
+                    await self._watch(others)
             except (Fenced, TimeoutError):
                 return
             except StoreError as error:
@@ -148,7 +155,8 @@ class Lease:
             else:
                 on_look()
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> tuple[HostRow, ...]:
+        """Make the lease last longer; return the other hosts."""
         asked_at, asked_ms = self._env.monotonic_ms(), self._env.now_ms()
         renewed = await self._store.renew(
             self.host_id, lease_ms=self.times.lease_ms, serves=self.serves
@@ -161,7 +169,7 @@ class Lease:
         hosts = 1 + sum(each.serves for each in renewed.others)
         # What only this machine can run is no other host's share (H7).
         self.share = fair_share(renewed.workflows, hosts, renewed.bound)
-        await self._watch(renewed.others)
+        return renewed.others
 
     def _compare_clocks(self, off_ms: int) -> None:
         """Say that the clocks differ, once: this machine's decides when schedules are due (S2)."""
@@ -172,7 +180,11 @@ class Lease:
             log.warning(told, abs(off_ms) // 1000, way)
 
     async def _watch(self, others: tuple[HostRow, ...]) -> None:
-        """Evict the hosts that have not renewed for a whole lease, as this host saw it."""
+        """Evict the hosts that have not renewed for a whole lease, as this host saw it.
+
+        An eviction waits for the transactions of that host (H2). One that waits too long is given
+        up until after the next renewal, and then comes behind the others.
+        """
         now = self._env.monotonic_ms()
         seen = {
             each.id: self._seen[each.id]
@@ -181,13 +193,22 @@ class Lease:
             for each in others
         }
         self._seen = seen
-        for each in others:
+        self._stuck &= seen.keys()
+        for each in sorted(others, key=lambda other: other.id in self._stuck):
             unrenewed_ms = now - seen[each.id][1]
             if not may_evict(unrenewed_ms, is_over=each.is_over, times=self.times):
                 continue
             action = note_of_promotion(self._env)
             now_ms = self._env.now_ms()
-            if await self._store.evict(each.id, each.lease_until, action=action, now=now_ms):
+            try:
+                is_gone = await self._store.evict(
+                    each.id, each.lease_until, action=action, now=now_ms
+                )
+            except StoreUnavailable as error:
+                log.warning("host %s is gone, and cannot be evicted yet: %s", each.id, error)
+                self._stuck.add(each.id)
+                return
+            if is_gone:
                 log.warning("host %s is gone: its lease was over, and it is evicted", each.id)
 
     def _count(self, asked_at: int) -> None:
