@@ -12,10 +12,12 @@ import psycopg
 import pytest
 
 import duly
-from duly.errors import RequestRefused
+from duly.engine.claims import Claims
+from duly.errors import RequestRefused, StoreUnavailable
 from duly.host import Host
 from duly.rules.lease import MACHINE_GONE_MS
 from duly.rules.word import MutationStatus
+from duly.store.base import Fence
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
 from tests.postgres.test_local import on
 from tests.postgres.world import Place
@@ -200,6 +202,32 @@ async def test_try_again_waits_for_the_machine_and_is_shown_again_later(url: str
         await asyncio.sleep(2)
         assert status_of(url) == "needs_reconcile"
         await marked(url)
+    assert (there.posts, there.asked) == ([], 0)
+
+
+async def test_a_stand_in_that_could_not_give_back_gives_back_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H7: the machine is back and the call is answered for; the workflow is not held for ever."""
+    here, there = Lost(), Lost()
+    await leave_unknown(url, here)
+    plain, failed = Claims.hand_back, asyncio.Event()
+
+    async def hand_back(self: Claims, fence: Fence) -> None:
+        if failed.is_set():
+            return await plain(self, fence)
+        failed.set()
+        raise StoreUnavailable(code="server_unreachable", facts={"cause": "cut"})
+
+    monkeypatch.setattr(Claims, "hand_back", hand_back)
+    async with elsewhere(url, there) as two:
+        age(url, MACHINE_GONE_MS)
+        await failed.wait()
+        async with opened(url, here, fleet=on("attic")) as one, one.running():
+            await until(lambda: not gone_since(url), "the machine to be seen")
+            await two.settle((await the_change(two)).id, "happened")
+            await one.publish("notes", "note", title="b", message_id="b")
+            await until(lambda: here.posts == [NOTE, "b"], "the next note, on its own machine")
     assert (there.posts, there.asked) == ([], 0)
 
 

@@ -170,12 +170,13 @@ where id = :id and removed_at is null and (holder = :host or not exists (select 
 
 -- claim_gone
 -- A workflow that is bound to a machine on which no host has served for ten minutes, and whose call has an unknown outcome: a host elsewhere says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
+-- A host that stands in already, and does not know it any more, takes it anew whatever has become of it: else no host could give it back.
 update workflow set holder = :host, epoch = epoch + 1
-where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder))
+where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)
   and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
   and exists (select 1 from upkeep u where u.name = 'gone ' || workflow.machine and u.at <= :before)
   and exists (select 1 from run r join mutation m on m.held_by = r.id where r.workflow_id = workflow.id and r.open = 1
-    and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null))
+    and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)))
 returning epoch, machine
 
 -- list_gone
