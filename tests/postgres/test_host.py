@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ from duly.rules.standing import Code
 from duly.rules.word import MutationStatus
 from duly.store import inquiry
 from duly.store.base import Durability
+from duly.store.postgres_session import ServerSession
 from tests.postgres.server import address
 from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
@@ -275,6 +277,30 @@ async def test_a_select_of_a_person_never_reaches_the_server(
         with psycopg.connect(url) as connection:
             connection.execute("drop view runs")
             connection.execute("alter view runs_before rename to runs")
+
+
+async def test_selects_of_people_hold_up_nothing_else(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H1, law 3 of `inquiry.py`: runs and questions go on, however many SELECTs take their time."""
+    plain, is_free = ServerSession.inquire, threading.Event()
+
+    def inquire(self: ServerSession, *given: Any) -> Any:
+        is_free.wait(60)  # only what hangs is ended by it
+        return plain(self, *given)
+
+    monkeypatch.setattr(ServerSession, "inquire", inquire)
+    async with opened(url, outside := Outside()) as host:
+        await deploy(host)
+        asked = [asyncio.ensure_future(host.sql("select 1")) for _ in range(3)]
+        try:
+            async with asyncio.timeout(30):
+                await host.publish("notes", "note", title="a", message_id="a")
+                await host.drain()
+        finally:
+            is_free.set()
+        assert (outside.posts, [each.done() for each in asked]) == (["a"], [False] * 3)
+        assert [(await each).rows for each in asked] == [((1,),)] * 3
 
 
 async def test_a_check_of_a_server_names_the_row_that_was_changed(url: str) -> None:

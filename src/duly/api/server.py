@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from duly.store.server import ServerFacts as ServerFacts
 
 OLDEST: Final = 14  # the oldest version of PostgreSQL that hosts are tried on
-# Of one host: its pool, its lease, what it reads beside, and where it listens.
-HOST_CONNECTIONS: Final = 11
+# Of one host: its pool, its lease, what it reads beside, where it listens, and a person's SELECT.
+HOST_CONNECTIONS: Final = 12
 
 
 def find_server(project: Project) -> ServerFacts | None:

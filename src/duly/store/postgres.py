@@ -75,6 +75,10 @@ class PostgresBackend:
         writers = connections - READERS if self._has_readers else connections
         # Where each connection waits for its next transaction.
         self._queues = [self._writers] * writers + [self._readers] * (connections - writers)
+        # A person's own SELECT may take its five seconds, and holds up nothing else (H1). Its
+        # connection is made when one is asked.
+        self._inquiries: asyncio.LifoQueue[ServerSession] = asyncio.LifoQueue()
+        self._inquiries.put_nowait(ServerSession(url, connections, reading, writing))
         for queue, session in zip(self._queues, self._sessions, strict=True):
             queue.put_nowait(session)
         self._is_closed = False
@@ -147,7 +151,7 @@ class PostgresBackend:
         """Run a person's own SELECT over the documented views (H1)."""
         check_text(query)
         return await self._use(
-            lambda each: each.inquire(self._env, query, rows_max, show), is_read=True
+            lambda each: each.inquire(self._env, query, rows_max, show), queue=self._inquiries
         )
 
     async def sync(self) -> None:
@@ -171,7 +175,7 @@ class PostgresBackend:
         except StoreError as error:
             log.warning("the server was not asked to write everything down: %s", error)
         self._is_closed = True
-        for queue in self._queues:
+        for queue in (*self._queues, self._inquiries):
             session = await queue.get()
             await self._env.call_blocking(session.close)
 
@@ -180,12 +184,14 @@ class PostgresBackend:
         work: Callable[[ServerSession], R],
         told: Callable[[], None] | None = None,
         is_read: bool = False,
+        queue: asyncio.LifoQueue[ServerSession] | None = None,
     ) -> R:
         if self._is_forked:
             raise StoreForked(code="store_forked", subject=NAME)
         if self._is_closed:
             raise StoreUnavailable(code="store_closed", subject=NAME)
-        queue = self._readers if is_read and self._has_readers else self._writers
+        usual = self._readers if is_read and self._has_readers else self._writers
+        queue = usual if queue is None else queue
         session, loop = await queue.get(), asyncio.get_running_loop()
         is_begun = False
 
