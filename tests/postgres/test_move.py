@@ -112,7 +112,7 @@ async def test_a_store_in_use_or_a_server_in_use_is_refused(place: Place, tmp_pa
 async def test_a_server_that_hosts_have_looked_at_takes_a_store(
     place: Place, tmp_path: Path
 ) -> None:
-    """H1, H12: not while one is there; what it noted of itself, and its key, are no rows of ours."""
+    """H1, H12: not while one is there; what it noted, and its key, are not in the way later."""
     outside, path = Outside(), tmp_path / "duly.db"
     await filled(path, outside)
     with database(place) as url:
@@ -126,9 +126,7 @@ async def test_a_server_that_hosts_have_looked_at_takes_a_store(
             assert await standing(host) is not Standing.NEEDS_ATTENTION
 
 
-async def test_a_server_of_a_newer_schema_takes_no_store(
-    place: Place, tmp_path: Path
-) -> None:
+async def test_a_server_of_a_newer_schema_takes_no_store(place: Place, tmp_path: Path) -> None:
     """H11: a host of this version may work on it, but a file of it lacks the new columns."""
     outside, path = Outside(), tmp_path / "duly.db"
     await filled(path, outside)
