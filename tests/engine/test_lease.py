@@ -282,9 +282,9 @@ async def test_a_workflow_that_was_begun_meanwhile_is_not_given_back(
     held = [await one.claims.take(each) for each in (WORKFLOW, other.workflow_id)]
     release = fleet.store.release
 
-    async def begin_another(host_id: str, fence: Fence, **named: Any) -> bool:
+    async def begin_another(host_id: str, fence: Fence) -> bool:
         busy.add(other.workflow_id)
-        return await release(host_id, fence, **named)
+        return await release(host_id, fence)
 
     monkeypatch.setattr(fleet.store, "release", begin_another)
     one.lease.share = 0

@@ -7,7 +7,7 @@ Law 2  A host that has lost track of a run drops its claim. The next turn claims
 Law 3  A send begins only under a claim that the host has at that moment.
 Law 4  A claim is taken when a workflow has something to do, and kept until the host ends: an idle
        workflow costs nothing (S9). A host of a fleet takes no more than its share, and gives back
-       what is more, between two runs; one that serves no more has no share (H7).
+       what is more, between two runs (H7).
 """
 
 from __future__ import annotations
@@ -112,15 +112,10 @@ class Claims:
             self._lease.tell(fence.workflow_id)
 
     async def give_back(self, busy: Collection[str]) -> None:
-        """Give back what is more than the share, as far as no task works on it (H7).
-
-        A host that does not serve has no share where another one does.
-        """
+        """Give back what is more than the share, as far as no task works on it (H7)."""
         assert self._lease is not None
         for fence in [each for each in self._fences.values() if each.workflow_id not in busy]:
-            share, host_id, is_resting = self._lease.share, self._host_id, not self._lease.serves
-            if share is not None and is_resting:
-                share = 0
+            share, host_id = self._lease.share, self._host_id
             if share is None or len(self._taken_ms) <= share or host_id is None:
                 return
             async with self._claiming.setdefault(fence.workflow_id, asyncio.Lock()):
@@ -128,7 +123,7 @@ class Claims:
                 if self._fences.get(fence.workflow_id) != fence or fence.workflow_id in busy:
                     continue
                 del self._fences[fence.workflow_id]  # no send begins under it any more (law 3)
-                if await self._store.release(host_id, fence, is_resting=is_resting):
+                if await self._store.release(host_id, fence):
                     self._taken_ms.pop(fence.workflow_id, None)
                     self._left.pop(fence.workflow_id, None)
                     self._lease.tell(fence.workflow_id)

@@ -180,15 +180,13 @@ def bind(tx: Transaction, fence: Fence) -> None:
     tx.write("bind_workflow", id=fence.workflow_id)
 
 
-def release(tx: Transaction, host_id: str, fence: Fence, *, is_resting: bool = False) -> bool:
+def release(tx: Transaction, host_id: str, fence: Fence) -> bool:
     """Give a workflow back; tell whether that was done: not while a run of it is open (H7).
 
-    A host that stands in for a machine has sent nothing, and gives it back at any time. One that
-    does not serve keeps only what it has in hand, and what a person is asked about.
+    A host that stands in for a machine has sent nothing, and gives it back at any time.
     """
     statements.check(tx, fence)
     statement = "release_workflow" if fence.gone is None else "yield_workflow"
-    statement = "rest_workflow" if is_resting else statement
     return tx.run(statement, id=fence.workflow_id, host=host_id, epoch=fence.epoch) > 0
 
 

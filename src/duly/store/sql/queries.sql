@@ -215,12 +215,6 @@ update workflow set machine = null, epoch = epoch + 1 where id = :id and machine
 update workflow set holder = null
 where id = :id and holder = :host and epoch = :epoch and not exists (select 1 from run r where r.workflow_id = workflow.id and r.open = 1)
 
--- rest_workflow
--- A host that does not serve gives back what others may go on with, also with a run that is open: not one that it has taken up, and not a call that a person is asked about, whose time counts from its claim (H7, L6).
-update workflow set holder = null
-where id = :id and holder = :host and epoch = :epoch and not exists (select 1 from run r left join mutation m on m.held_by = r.id
-  where r.workflow_id = workflow.id and r.open = 1 and (m.status = 'indeterminate' or r.epoch = workflow.epoch and (r.status = 'active' or m.status = 'in_flight')))
-
 -- count_workflows
 -- What the hosts of a fleet share, and what only hosts on the machine of this one can run (H7); read once in every renewal (scan of workflow).
 select count(*) filter (where machine is null), count(*) filter (where machine = (select h.machine from host h where h.id = :id)) from workflow where removed_at is null
