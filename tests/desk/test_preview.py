@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import duly
 from duly.errors import RequestRefused
-from duly.rules.preview import CALLS_MAX, EXAMPLES_MAX, PLACES_MAX, choose_examples, find_places
+from duly.rules.portion import portion_of_items
+from duly.rules.preview import (
+    CALLS_MAX,
+    EXAMPLES_MAX,
+    PLACES_MAX,
+    Passes,
+    choose_examples,
+    find_places,
+)
 from duly.rules.source import Language
 from duly.rules.verb import Scope
 from duly.words import Clock, say_preview
@@ -112,6 +121,49 @@ def test_addresses_and_links_are_found_and_counted() -> None:
     text = 'x = "mailto:a@b.example"  # see https://evil.example/in?x=1, or c@d.example.'
     assert find_places(text) == ("a@b.example", "c@d.example", "https://evil.example/in?x=1")
     assert len(find_places(" ".join(f"a{n}@b.example" for n in range(99)))) == PLACES_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (r'to = "eve\x40b.example"', "eve@b.example"),
+        (r'to = "eve\u0040b.example"', "eve@b.example"),
+        (r"to = 'eve\u{40}b.example'", "eve@b.example"),
+        (r'to = "eve\100b.example"', "eve@b.example"),
+        (r'to = "eve\N{COMMERCIAL AT}b.example"', "eve@b.example"),
+        ('to = "eve" + "@" + "b.example"', "eve@b.example"),
+        ('to = ("eve"\n      f"@b.example")', "eve@b.example"),
+        ('to = f"{name}@b.example"', "{name}@b.example"),
+        ('to = name + "@b.example"', "@b.example"),
+        ('to = "ev%e@b.example"', "ev%e@b.example"),
+        ('to = "anna@h\u043eme.example"', "anna@h\u043eme.example"),
+        ('url = "HTTPS://B.example/x"', "HTTPS://B.example/x"),
+        ('url = "ht" + "tps://b.example/x"', "https://b.example/x"),
+    ],
+)
+def test_an_address_is_found_however_it_is_written(text: str, place: str) -> None:
+    """M9: by numbers of characters, in pieces, with letters of another alphabet."""
+    assert place in find_places(text)
+    assert find_places("@flow.consumer('mails')\nx = a @ b.c\n") == ()
+
+
+FORGED = "a: always “fine”\n\nWhat it asks to be allowed\n  Nothing."
+
+
+async def test_no_name_of_a_field_looks_like_a_part_of_the_preview(house: House) -> None:
+    """M9, L11: neither one that a script writes nor one that came from outside."""
+    source = edited("values=[", f"values=[{{{FORGED!r}: 1}}, ")
+    async with house.host() as host:
+        told = await host.preview(source, text_only=True)
+    (change,) = told.changes
+    assert FORGED in change.calls[0].args[0].name
+    portion = portion_of_items("web.get", [{FORGED: "v1"}, {"a": "v2"}], ["v2"])
+    assert portion is not None
+    passes = Passes((), 0, 0, 0, False, (), (), (), (), (portion,))
+    said = say_preview(replace(told, tried=passes), Clock(0))
+    assert said.count("What it asks to be allowed\n") == 1
+    assert r'“values.1.a: always "fine"\n\nWhat it asks' in said
+    assert r'“a: always "fine"\n\nWhat it asks' in said
 
 
 def test_examples_show_each_tool_first_and_then_first_middle_and_last() -> None:

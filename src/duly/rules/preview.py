@@ -8,10 +8,13 @@ Law 2  Everything has a limit, and what was left out is counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar
+from unicodedata import lookup
 
 from duly.rules.access import Step
 from duly.rules.catalog import Risk, Tool, make_form
@@ -27,8 +30,20 @@ VALUE_CHARS_MAX: Final = 80
 READS_SHOWN_MAX: Final = 10
 PLACES_MAX: Final = 20
 TIMES_SHOWN: Final = 3
-ADDRESS: Final = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}", re.ASCII)
-LINK: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'`<>\\]{1,200}", re.ASCII)
+# What may stand before and behind the sign of an address or of a link. Of an address that is put
+# together at run time the part that is written counts: “{name}@b.example”.
+BEFORE_AT: Final = re.compile(r"[\w.+!#$%&*/=?^{|}~-]+\Z")
+BEHIND_AT: Final = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+BEFORE_LINK: Final = re.compile(r"[a-z][a-z0-9+.-]+\Z", re.IGNORECASE | re.ASCII)
+BEHIND_LINK: Final = re.compile(r"[^\s\"'`<>\\]{1,200}")
+SIGNS: Final = (("@", 64, BEFORE_AT, BEHIND_AT), ("://", 21, BEFORE_LINK, BEHIND_LINK))
+QUOTES: Final = "\"'`"
+# How both languages write a character by its number, and a text in several pieces.
+ESCAPED: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})"
+    r"|N\{([A-Za-z0-9 -]{1,80})\}|([0-7]{1,3})|\n)"
+)
+PIECES: Final = re.compile(r"""["'`]\s*+(?:\+\s*+)?[rRbBfFuU]{0,2}["'`]""")
 
 T = TypeVar("T")
 
@@ -180,11 +195,48 @@ class SourcePreview:
 
 
 def find_places(text: str) -> tuple[str, ...]:
-    """List the addresses and links that a text writes out, each once."""
-    found = dict.fromkeys(
-        each.group().rstrip(".,;)]}") for kind in (ADDRESS, LINK) for each in kind.finditer(text)
-    )
-    return tuple(found)[:PLACES_MAX]
+    """List the addresses and links that a text writes out, each once.
+
+    They count also where characters stand by their numbers, or in pieces that are put together.
+    """
+    whole = PIECES.sub("", ESCAPED.sub(_unescape, text))
+    found = (each for written in (text, whole) for each in _places_in(written))
+    places: dict[str, None] = {}
+    for each in found:
+        places[each] = None
+        if len(places) == PLACES_MAX:
+            break
+    return tuple(places)
+
+
+def _places_in(text: str) -> Iterator[str]:
+    """Look at both sides of every sign; a search for the whole would look at each letter often."""
+    for sign, most, before, behind in SIGNS:
+        at = text.find(sign)
+        while at >= 0:
+            end = at + len(sign)
+            rest = behind.match(text, end)
+            begin = None if rest is None else before.search(text[max(0, at - most) : at])
+            is_begun = begin is not None or (sign == "@" and text[at - 1 : at] in (*QUOTES,))
+            if rest is not None and is_begun:
+                written = f"{begin.group() if begin else ''}{sign}{rest.group()}"
+                yield written.rstrip(".,;)]}")
+            at = text.find(sign, end)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    """Return the character that an escape of either language stands for."""
+    *numbers, name, octal = found.groups()
+    if name is not None:
+        with suppress(KeyError):
+            return lookup(name)
+        return found.group()
+    code = next((int(each, 16) for each in numbers if each is not None), None)
+    if code is None:
+        code = int(octal, 8) if octal is not None else None
+    if code is None:
+        return ""  # a line that goes on in the next one
+    return chr(code) if code <= sys.maxunicode else found.group()
 
 
 def choose_examples(changes: Sequence[T], tools: Sequence[str]) -> list[T]:

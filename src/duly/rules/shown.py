@@ -3,8 +3,8 @@
 Law 1  What a person would not see, or a terminal would obey, is spelled out: `\\u200b`. That is
        decided by what a character is, never by a list of the bad ones we have met.
 Law 2  A word of letters that belong to different alphabets is another word than it seems: the
-       letters of the rarer alphabet are spelled out. So is a part of a name with dots, such as a
-       domain, if all its letters look like Latin ones and another part is Latin.
+       letters of the rarer alphabet are spelled out. So is a part of a name with dots or of an
+       address, if all its letters look like Latin ones and another part is Latin.
 Law 3  What is cut says so, and how long it was.
 Law 4  Showing twice is showing once: what was spelled out is plain text.
 
@@ -52,7 +52,9 @@ OTHER: Final = "."  # of a word, and of no such alphabet
 OUTSIDE: Final = " "  # of no word
 # In a text of kinds: a word with two alphabets in it.
 MIXED: Final = re.compile(r"(?<![A-Nm.])[m.]*+([A-N])(?:[m.]|\1)*+[A-N][A-Nm.]*+")
-NAME: Final = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)++")  # parts with dots between them
+# Parts with dots between them, or the sign of an address.
+NAME: Final = re.compile(r"(?<![\w.@-])[\w-]++(?:[.@][\w-]++)++")
+BETWEEN: Final = re.compile(r"([.@])")
 ESCAPE: Final = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))")  # of JSON: its letters are no word
 # Letters that are taken for Latin ones; a part of a name that has others is read as what it is.
 LOOKALIKES: Final = frozenset(
@@ -146,7 +148,7 @@ def _part(text: str, spelled: Callable[[str], str]) -> str:
     apart = "".join(parts)
     if MARK * (MARKS_MAX + 1) in kinds:
         apart = _part_marks(apart, spelled)
-    if "." in text:
+    if "." in text or "@" in text:
         apart = NAME.sub(lambda name: _part_name(name[0], spelled), apart)
     return apart
 
@@ -167,8 +169,8 @@ def _part_name(name: str, spelled: Callable[[str], str]) -> str:
     """Spell out the parts of a name that only look Latin, if another part is."""
     if name.isascii() or LATIN not in name.translate(KINDS):
         return name
-    return ".".join(
-        "".join(map(spelled, part)) if _is_lookalike(part) else part for part in name.split(".")
+    return "".join(
+        "".join(map(spelled, part)) if _is_lookalike(part) else part for part in BETWEEN.split(name)
     )
 
 

@@ -9,6 +9,7 @@ Law 3  Each section is a head and lines below it; sections are parted by an empt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -34,6 +35,7 @@ from duly.words.schedule import say_schedule
 
 FIELD_CHARS_MAX: Final = 300  # of one field of an example
 VALUE_CHARS_MAX: Final = 120  # of a constant
+PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*", re.ASCII)  # it cannot be read as a sentence
 INDENT: Final = "  "
 
 WHEN: Final = "When it runs"
@@ -118,12 +120,18 @@ def _say_use(use: ToolUse, what: str) -> str:
 
 
 def _say_filled(filled: Filled) -> str:
+    name = _say_name(filled.name)
     if filled.value is not None:
-        return f"{filled.name}: always {_say_value(filled.value)}"
+        return f"{name}: always {_say_value(filled.value)}"
     if filled.taken_from:
         names = say_list([in_quotes(each) for each in filled.taken_from])
-        return f"{filled.name}: filled in when it runs, from {names}"
-    return f"{filled.name}: filled in when it runs"
+        return f"{name}: filled in when it runs, from {names}"
+    return f"{name}: filled in when it runs"
+
+
+def _say_name(name: str) -> str:
+    """Say the name of a field; a script or an outside may have put any text there (law 1)."""
+    return name if PLAIN_NAME.fullmatch(name) else in_quotes(cut(name, VALUE_CHARS_MAX))
 
 
 def _say_asked(preview: SourcePreview) -> Iterator[str]:
@@ -208,7 +216,10 @@ def _say_portion(portion: Portion) -> str:
         head = f"It uses {portion.used} of {found} that {portion.tool} found"
     lines = [f"{head}; passed over:"]
     for form in portion.passed_over:
-        fields = (f"{name} {in_quotes(text)}".lstrip() for name, text in form)
+        fields = (
+            f"{_say_name(name)} {in_quotes(text)}" if name else in_quotes(text)
+            for name, text in form
+        )
         lines.append(INDENT + ", ".join(fields))
     more = portion.count - portion.used - len(portion.passed_over)
     return "\n".join([*lines, f"{INDENT}and {more} more"] if more else lines)
