@@ -200,6 +200,30 @@ async def test_a_chain_is_answered_from_the_record(desk: Desk) -> None:
     assert desk.server.connections == 3
 
 
+async def test_a_correction_that_is_lost_costs_one_question_more(desk: Desk) -> None:
+    """M2, M3: the answer that did not fit is recorded, so only the correction is asked again."""
+    desk.server.script(f"Sure! {SECRET}\0", '{"kind": "bill"}', *"abcd")
+    models = desk.models(timeout_s=5)
+    desk.server.next(double.well, double.cut_after)
+    with pytest.raises(UnknownOutcome):
+        await models.ask(question(schema=SCHEMA, chain="r1"))
+    assert (await models.ask(question(schema=SCHEMA, chain="r1"))).value == {"kind": "bill"}
+    first, last = desk.server.heard_all
+    assert [who for who, _ in last.messages] == ["user", "assistant", "user"]
+    assert last.messages[0] == first.messages[0]
+    assert SECRET not in str(last.body)
+    assert [(each.status, each.fault) for each in await desk.questions()] == [
+        ("answered", None),
+        ("failed", "unknown_outcome"),
+        ("answered", "model_misfit"),
+    ]
+    assert (await desk.questions())[-1].answer == "Sure! [redacted]\ufffd"
+    for heard in (4, 6):  # two answers that do not fit end it, and a retry begins anew
+        with pytest.raises(Refused):
+            await models.ask(question("else", schema=SCHEMA, chain="r1"))
+        assert len(desk.server.heard_all) == heard
+
+
 async def test_no_secret_goes_out_or_is_kept(desk: Desk) -> None:
     """A5, M2: neither in the question nor in the answer, nor in the record."""
     desk.server.script(lambda heard: f"it said {SECRET}")

@@ -58,6 +58,7 @@ from duly.store.model import AskedQuestion, EndedQuestion, RecordedAnswer
 
 MISFITS_MAX: Final = 1  # how often a model is told that its answer does not fit
 REFUSING: Final = 4  # the first digit of a status that says: not taken
+NO_CHARACTER: Final = "\ufffd"
 LIMIT_DEPTH: Final = 20  # of an answer that should be JSON
 AS_JSON: Final = (
     "Answer with JSON alone, without any other word. It must be valid against this JSON Schema: "
@@ -92,11 +93,16 @@ class Models:
         question = self._prepared(question)
         settings = self.settings[name]
         digest = identify(question, name, settings)
+        begun = 0
         if question.chain is not None:
             found = await self._store.find_answer(question.chain, digest)
-            if found is not None:
+            if found is not None and not found.misfits:
                 return self._recorded(found, question)
-        for misfits in range(MISFITS_MAX + 1):
+            begun = 0 if found is None else found.misfits % (MISFITS_MAX + 1)
+            if found is not None and begun:
+                # A kill came between the correction and its answer: nothing else is asked again.
+                question = _told(question, found.answer)
+        for misfits in range(begun, MISFITS_MAX + 1):
             question_id = await self._count(question, name, digest)
             with span(SpanKind.MODEL, name, question=question_id):
                 reply = await self._send(question_id, question, name)
@@ -105,12 +111,11 @@ class Models:
             value, where = _read(reply.text, question.schema)
             if where is None:
                 return await self._keep(question_id, question, name, reply, value)
-            misfit = EndedQuestion(
-                QuestionStatus.FAILED, fault="model_misfit", tokens=_tokens(reply)
-            )
+            shown = self._clean(reply.text)
+            misfit = EndedQuestion(QuestionStatus.ANSWERED, shown, "model_misfit", _tokens(reply))
             await self._end(question_id, misfit)
             if misfits < MISFITS_MAX:
-                question = _told(question, reply.text, where)
+                question = _told(question, shown)
         raise Refused(code="model_misfit", subject=name, facts={"where": where})
 
     # -- The steps --------------------------------------------------------------------------------
@@ -179,7 +184,7 @@ class Models:
         """Record an answer without secrets, and return it as it is recorded (law 4)."""
         clean = redact(value, self._secrets)
         text = reply.text if question.schema is None else canonical(clean).decode()
-        text = redact_text(text, self._secrets)
+        text = self._clean(text)
         tokens = _tokens(reply)
         await self._end(
             question_id, EndedQuestion(QuestionStatus.ANSWERED, answer=text, tokens=tokens)
@@ -187,6 +192,10 @@ class Models:
         used = tokens or (0, 0)
         cost = cost_of(self.settings[name], *used)
         return ModelAnswer(text, clean, name, *used, cost)
+
+    def _clean(self, text: str) -> str:
+        """Take out of an answer every secret, and the one character that not every store keeps."""
+        return redact_text(text.replace("\0", NO_CHARACTER), self._secrets)
 
     async def _end(self, question_id: str, ended: EndedQuestion) -> None:
         try:
@@ -229,8 +238,9 @@ def _read(text: str, schema: Json) -> tuple[Json, str | None]:
     return value, find_misfit(value, schema)
 
 
-def _told(question: ModelQuestion, answer: str, where: str) -> ModelQuestion:
+def _told(question: ModelQuestion, answer: str) -> ModelQuestion:
     """Return the question with the answer that did not fit, and where it did not."""
+    where = _read(answer, question.schema)[1] or "answer"
     more = (
         Message(Speaker.ASSISTANT, answer or "(empty)"),
         Message(Speaker.USER, MISFIT.format(where=where) + question.messages[-1].text),

@@ -40,7 +40,10 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EndedQuestion:
-    """What became of a question; tokens are None where it is not known how many it took."""
+    """What became of a question; tokens are None where it is not known how many it took.
+
+    An answer that does not fit what was asked for has a `fault` beside it.
+    """
 
     status: QuestionStatus
     answer: str | None = None
@@ -50,13 +53,14 @@ class EndedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What a chain of runs was answered before."""
+    """What a chain of runs was answered before; `misfits` counts its answers if none of them fits."""
 
     id: str
     model: str
     answer: str
     tokens_in: int
     tokens_out: int
+    misfits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ def end_question(tx: Transaction, question_id: str, ended: EndedQuestion, *, now
 
 
 def find_answer(tx: Transaction, chain: str, digest: str) -> RecordedAnswer | None:
-    """Read what a chain of runs was answered to this very question (M3)."""
+    """Read what a chain of runs was answered to this very question, fitting or not (M3)."""
     found = tx.one("find_answer", chain=chain, digest=digest)
     return None if found is None else RecordedAnswer(*found)
 

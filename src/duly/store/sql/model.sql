@@ -31,9 +31,11 @@ delete from model_question where workflow_id = :workflow_id and id <=
   and not exists (select 1 from run r where r.workflow_id = :workflow_id and r.open = 1 and r.chain = model_question.chain)
 
 -- find_answer
--- The answer that a chain of runs was given to this very question (M3).
-select id, model, answer, tokens_in, tokens_out from model_question
-where chain = :chain and digest = :digest and status = 'answered' order by id limit 1
+-- What a chain of runs was answered to this very question (M3): an answer that fits, else the first that does not.
+select q.id, q.model, q.answer, q.tokens_in, q.tokens_out, case when q.fault is null then 0 else
+  (select count(*) from model_question m where m.chain = :chain and m.digest = :digest and m.status = 'answered') end
+from model_question q where q.chain = :chain and q.digest = :digest and q.status = 'answered'
+order by case when q.fault is null then 0 else 1 end, q.id limit 1
 
 -- has_asked_model
 -- Whether any answer of a model is in what a chain of runs goes by (M4).
