@@ -121,6 +121,7 @@ OFF: tuple[tuple[str, str, str, Any, str], ...] = (
             ("missing-message-id", "javascript-id_instead_of_message_id"),
             ("unstable-message-id", "python-id_of_chance"),
             ("dynamic-name", "javascript-topic_by_name"),
+            ("hidden-use", "javascript-tools_in_a_table"),
             ("undeclared-topic", "javascript-misspelt_topic"),
             ("unsubscribed-topic", "javascript-peeks_elsewhere"),
         )

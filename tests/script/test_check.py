@@ -283,7 +283,8 @@ def test_a_sum_that_doubles_is_cut() -> None:
 def test_texts_inside_texts_are_read_once_each() -> None:
     """W6: reading a nested text costs no more than it is long."""
     nest = "`${" * 60 + "1" + "}`" * 60
-    step = f"p: async (ctx) => {{ await ctx.publish('a', {{ messageId: ctx, title: {nest} }}); }}"
+    said = f"{{ messageId: state, title: {nest} }}"
+    step = f"p: async (ctx, state) => {{ await ctx.publish('a', {said}); }}"
     text = f"export default Keep.workflow({{ name: 'x', topics: ['a'], producers: {{ {step} }} }});"
     assert analyse(Source(Language.JAVASCRIPT, text), CATALOG).findings == ()
 

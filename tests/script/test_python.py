@@ -246,7 +246,6 @@ def test_topics_are_read_where_they_are_written_out(topics: str, found: list[str
         "build()",
         "{**result, 'reservations': [1]}",
         "{**result, 'data': {}}",
-        "await build(ctx)",
     ],
 )
 def test_what_is_not_written_out_is_not_judged(result: str) -> None:

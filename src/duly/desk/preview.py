@@ -51,6 +51,7 @@ from duly.rules.value import Json, digest
 from duly.rules.verb import Scope, check_right, question
 from duly.rules.writing import find_open_reads, is_written_out
 
+UNFOLLOWED: Final = frozenset({"hidden-use", "dynamic-name", "too-tangled"})
 ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
 
 ReadKey: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
@@ -128,8 +129,13 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
             AskedFor(each, each in granted, each in changed) for each in sorted(draft.capabilities)
         ),
         changes_per_day=min(limits, default=None),
-        is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX,
+        is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX or _hides(draft),
     )
+
+
+def _hides(draft: Draft) -> bool:
+    """Tell whether a text may call more than is listed, because it cannot be followed."""
+    return any(each.rule in UNFOLLOWED for each in draft.findings)
 
 
 def _show(desk: Desk, call: WrittenCall) -> WrittenCall:

@@ -9,7 +9,7 @@ A person's deploy and the host's own repair examine a source by the same words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,13 +20,15 @@ from duly.engine.base import Parts
 from duly.errors import Invalid, NotDeployed, RequestRefused, ScriptError, parts_of
 from duly.rules import declaration as declared
 from duly.rules import schedule
+from duly.rules.access import Step
 from duly.rules.declaration import Declaration, Problem
 from duly.rules.preview import WrittenCall
 from duly.rules.source import Source, check_source
 from duly.rules.value import encode
 from duly.rules.word import Kind
 from duly.sandbox.base import Loaded
-from duly.script.finding import Finding, refusing
+from duly.script.analysis import Analysis
+from duly.script.finding import Finding, found, refusing, tidy
 from duly.store.record import HandlerSpec, Origin, TopicSpec, VersionSpec
 from duly.store.workflow import Deployment
 
@@ -75,6 +77,7 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
         if error.is_lost:
             raise _lost(source) from error
         raise _refused(source, (_problem(source, str(error), None, None),)) from error
+    findings = tidy([*findings, *_unread(source, loaded.declaration, analysis)])
     refuse(source, findings, strict=strict)
     tools = {f"{handler}.{step}": used for (handler, step), used in analysis.tools.items()}
     capabilities = frozenset(
@@ -82,6 +85,22 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
     )
     declaration = loaded.declaration
     return Draft(source, declaration, findings, tools, capabilities, loaded, analysis.calls)
+
+
+def _unread(source: Source, declaration: Declaration, analysis: Analysis) -> Iterator[Finding]:
+    """Report the steps that a source has when it runs, and that its text does not show (M9)."""
+    steps = [(each.name, Step.PRODUCE) for each in declaration.producers]
+    steps += [(each.name, step) for each in declaration.consumers for step in each.steps]
+    for handler, step in steps:
+        if (handler, step) not in analysis.tools and analysis.handlers:
+            yield found(
+                "hidden-use",
+                1,
+                1,
+                f"{handler} has a step {step} that the text does not show where it is declared.",
+                "Write the function of each step in its handler, or name it there.",
+                file=source.name,
+            )
 
 
 def refuse(source: Source, findings: tuple[Finding, ...], *, strict: bool) -> None:

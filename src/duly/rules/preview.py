@@ -176,7 +176,7 @@ class SourcePreview:
     `entries` are its topics that requests or the bus publish into. `tried` is None where no trial
     was made, and `replaces` the active version, if there is one. `untried` are the reads because
     of which no trial was made before a person agrees. `is_cut` says that its text has more calls or
-    addresses than are listed.
+    addresses than are listed, or hides some.
     """
 
     workflow: str

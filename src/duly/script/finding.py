@@ -176,6 +176,12 @@ _TABLE: Final = (
         "ctx[service].send({...})",
     ),
     Rule(
+        "hidden-use",
+        "M9",
+        "What is done through ctx in a way that the text does not show can be shown to no person.",
+        "await [ctx.mail.send][0]({...})",
+    ),
+    Rule(
         "undeclared-topic",
         "W4",
         "A topic must be declared; the run would fail at this call.",

@@ -19,6 +19,7 @@ from tree_sitter_javascript import language
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
 from duly.script.finding import Finding, Severity, found
+from duly.script.hidden_javascript import find_hidden
 from duly.script.javascript_flow import HANDED_ON, JavaScriptFlow
 from duly.script.javascript_name import (
     FUNCTIONS,
@@ -170,6 +171,8 @@ class _Reader:
         for node in self.survey.workflows:
             self.outline.has_workflow = True
             self.read_workflow(self.first_argument(node))
+        hidden = find_hidden(root, self.flows.followed, self.outline.effort)
+        self.outline.hidden += [self.names.place(each) for each in hidden]
         self.find_lacking()
 
     def read_workflow(self, node: Tree | None) -> None:

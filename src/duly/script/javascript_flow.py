@@ -17,10 +17,12 @@ from tree_sitter import Node as Tree
 
 from duly.rules.catalog import JsonType
 from duly.script.constant_javascript import JavaScriptConstants
+from duly.script.hidden_javascript import Followed
 from duly.script.javascript_name import (
     FUNCTIONS,
     JavaScriptNames,
     bare,
+    condition_of,
     inside,
     part,
     words,
@@ -89,6 +91,7 @@ class JavaScriptFlow:
     handed_on: Mapping[str, list[int]] = field(default_factory=dict)
     around: Tree | None = None  # the function that is being read
     constants: JavaScriptConstants = field(default_factory=JavaScriptConstants)
+    followed: Followed = field(default_factory=Followed)
 
     def function(
         self,
@@ -109,6 +112,10 @@ class JavaScriptFlow:
             scope = NameScope(function, key, dict(outer.names), owner)
             self.names.effort.spend(len(scope.names) // NAMES_PER_LOOK)
             self.names.bind_parameters(node, {**given, **handed}, scope)
+            self.followed.enter(key, node)
+            for name, meaning in scope.names.items():
+                if isinstance(meaning, Alias):
+                    self.followed.hold(key, name)
             function.body = self._body(node, scope)
         return key
 
@@ -202,7 +209,9 @@ class JavaScriptFlow:
             return []
         is_awaited = name.type != "identifier" or self._is_handed_on(words(name))
         effects = self._expression(value, scope, is_awaited=is_awaited)
-        self.names.bind(name, self._meaning(value, scope), scope)
+        meaning = self._meaning(value, scope)
+        self.names.bind(name, meaning, scope)
+        self.followed.learn(name, meaning, value, scope)
         return self._doing(node, effects)
 
     def _is_handed_on(self, name: str) -> bool:
@@ -256,7 +265,7 @@ class JavaScriptFlow:
                 self.names.bind(left, self.names.element(right, scope), scope)
             return [*effects, LoopBlock(tuple(self._optional(part(node, "body"), scope)))]
         first = self._optional(node.child_by_field_name("initializer"), scope)
-        condition = _condition(node)
+        condition = condition_of(node)
         test = [] if condition is None else self._test(condition, scope)
         body = self._optional(part(node, "body"), scope)
         step = self._optional(part(node, "increment"), scope)
@@ -347,6 +356,8 @@ class JavaScriptFlow:
         if target.type == "identifier" and self.names.shared_name(target, scope) is None:
             meaning = self._meaning(value, scope) if is_plain and value is not None else None
             scope.learn(words(target), meaning)
+            if value is not None:
+                self.followed.learn(target, meaning, value, scope)
         else:
             if is_plain and target.type == "identifier":
                 scope.function.rebinds.add(words(target))
@@ -364,6 +375,7 @@ class JavaScriptFlow:
         alias = self.names.alias(callee, scope)
         effects = [one for each in given for one in self._expression(each, scope)]
         if alias is not None and alias.path != "":
+            self.followed.follow(callee)
             return [*effects, self._use(node, alias, given, scope, is_awaited=is_awaited)]
         if (key := self._invoked(callee, given, scope)) is not None:
             return [*effects, Invoke(self.names.place(node), key)]
@@ -451,6 +463,8 @@ class JavaScriptFlow:
             return None
         aliases = {index: self.names.alias(each, scope) for index, each in enumerate(given)}
         known = {index: alias for index, alias in aliases.items() if alias is not None}
+        for index in known:  # what no parameter takes is reached by `arguments` alone, a door
+            self.followed.follow(given[index])
         is_inner = words(callee) in scope.names
         return self.function(definition, known, scope.owner, scope if is_inner else _nobody())
 
@@ -475,16 +489,6 @@ def _is_using(node: Tree) -> bool:
     if node.type == "array":  # A list of calls may still be passed to Promise.all.
         return any(each.type == "await_expression" for each in inside(node))
     return node.type in USING
-
-
-def _condition(node: Tree) -> Tree | None:
-    """Return the condition of a loop, if it has one."""
-    condition = part(node, "condition")
-    is_empty = condition is None or condition.type == "empty_statement"
-    if condition is None or is_empty:
-        return None
-    held = condition.type == "expression_statement"
-    return next(iter(inside(condition)), None) if held else condition
 
 
 def _nobody() -> NameScope:

@@ -126,6 +126,16 @@ def key_of(node: Tree | None) -> str:
     return words(node).strip("\"'")
 
 
+def condition_of(node: Tree) -> Tree | None:
+    """Return the condition of a loop, if it has one."""
+    condition = part(node, "condition")
+    is_empty = condition is None or condition.type == "empty_statement"
+    if condition is None or is_empty:
+        return None
+    held = condition.type == "expression_statement"
+    return next(iter(inside(condition)), None) if held else condition
+
+
 def parameters_of(node: Tree) -> list[Tree]:
     """List the parameters of a function."""
     if (single := node.child_by_field_name("parameter")) is not None:

@@ -84,6 +84,14 @@ class _Judge:
             for step, key in handler.steps.items():
                 self.judge_step(handler, step, key)
         self.judge_globals()
+        for place in self.outline.hidden:
+            self.say(
+                "hidden-use",
+                place,
+                "Here ctx, a part of it or a function that gets it is used so that the text does"
+                " not show which tool is called.",
+                "Write each call as ctx.NAME.TOOL(…), with an if for each case.",
+            )
 
     def say(self, rule: str, place: Place, sentence: str, suggestion: str) -> None:
         file = self.outline.file

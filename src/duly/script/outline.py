@@ -303,7 +303,8 @@ class Outline:
     """A whole text; `topics` is None where the list is not written out.
 
     `ingress` are the topics that may be published into from outside, `variables` the names of the
-    module that hold something else than a function.
+    module that hold something else than a function. `hidden` are the places where `ctx` is used in
+    a way that no reader can follow.
     """
 
     language: Language
@@ -315,6 +316,7 @@ class Outline:
     functions: dict[str, Function] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     variables: frozenset[str] = frozenset()
+    hidden: list[Place] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
 
     def spell(self, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from duly.rules.access import Step
 from duly.rules.source import Language, Source
+from duly.script.hidden_python import find_hidden
 from duly.script.lacking import parse
 from duly.script.outline import CTX, Function, Handler, NameScope, Outline, Place, Text
 from duly.script.python_flow import PythonFlow
@@ -69,6 +70,8 @@ class _Reader:
         for node in tree.body:
             if isinstance(node, Definition | ast.ClassDef):
                 self.read_decorated(node)
+        hidden = find_hidden(tree, self.flows.followed, self.outline.effort)
+        self.outline.hidden += [self.flows.names.place(each) for each in hidden]
 
     def read_workflow(self, call: ast.Call) -> None:
         given = {word.arg: word.value for word in call.keywords if word.arg}
@@ -145,6 +148,8 @@ class _Reader:
             self.entered.append((step, definition))
             parameters = parameters_of(definition, is_method=bool(owner))
             aliases = {parameters[0]: CTX} if parameters else {}
+            if not aliases:  # it gets ctx under no name of its own
+                self.outline.hidden.append(self.flows.names.place(definition))
             keys[step] = self.flows.function(definition, aliases, owner, self.module)
         allowed = None if publishes is None else self.names_in(publishes)
         self.outline.handlers.append(

@@ -13,6 +13,7 @@ from typing import Final
 
 from duly.rules.catalog import JsonType
 from duly.script.constant_python import PythonConstants
+from duly.script.hidden_python import Followed
 from duly.script.outline import (
     NAMES_PER_LOOK,
     READINGS_MAX,
@@ -62,6 +63,7 @@ class PythonFlow:
     outline: Outline
     names: PythonNames
     constants: PythonConstants = field(default_factory=PythonConstants)
+    followed: Followed = field(default_factory=Followed)
 
     # -- functions ------------------------------------------------------------------------------
 
@@ -75,6 +77,9 @@ class PythonFlow:
             if len(self.outline.functions) >= READINGS_MAX:
                 raise TooTangled
             function = self.outline.functions[key] = Function(self.names.place(node))
+            self.followed.enter(key, node)
+            for name in aliases:
+                self.followed.hold(key, name)
             names: dict[str, object] = dict(outer.names)
             names |= {name: aliases.get(name) for name in parameters_of(node, is_method=False)}
             scope = NameScope(function, key, names, owner)
@@ -189,6 +194,10 @@ class PythonFlow:
                 is_plain = isinstance(node, ast.Assign | ast.AnnAssign) and value is not None
                 meaning = self._meaning(value, scope) if is_plain and value is not None else None
                 scope.learn(target.id, meaning)
+                if isinstance(meaning, Alias) and value is not None:
+                    self.followed.hold(scope.key, target.id)
+                    if scope.names[target.id] is meaning:
+                        self.followed.follow(value)
             else:
                 if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
                     scope.function.rebinds.add(target.id)
@@ -289,6 +298,7 @@ class PythonFlow:
             given = given if is_only_changed and is_plain else [node.func.value, *given]
         effects = [one for each in given for one in self._expression(each, scope)]
         if alias is not None and alias.path != "":
+            self.followed.follow(node.func)
             return [*effects, self._use(node, alias, scope, is_awaited=is_awaited)]
         if (key := self._invoked(node, scope)) is not None:
             return [*effects, Invoke(self.names.place(node), key)]
@@ -316,6 +326,8 @@ class PythonFlow:
         handed |= {word.arg: word.value for word in node.keywords if word.arg in names}
         aliases = {name: self.names.alias(each, scope) for name, each in handed.items()}
         known = {name: alias for name, alias in aliases.items() if alias is not None}
+        for name in known:
+            self.followed.follow(handed[name])
         is_inner = isinstance(node.func, ast.Name) and node.func.id in scope.names
         outer = scope if is_inner else NameScope(Function(self.names.place(node)), "")
         return self.function(definition, known, owner, outer)

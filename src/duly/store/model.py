@@ -53,7 +53,7 @@ class EndedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What a chain of runs was answered before; `misfits` counts its answers if none of them fits."""
+    """What a chain of runs was answered before; `misfits` counts its answers if none fits."""
 
     id: str
     model: str

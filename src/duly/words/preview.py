@@ -45,7 +45,8 @@ PLACES: Final = "Addresses and links that stand in it"
 ASKS: Final = "What it asks to be allowed"
 CUT: Final = "This is not all of it"
 LOOK_INSIDE: Final = (
-    "Its text has more calls or addresses than are shown here. Read the text first."
+    "Its text has more calls or addresses than are shown here, or hides which tools it calls."
+    " Read the text first."
 )
 TODAY: Final = "What it would do with today's data"
 
