@@ -109,9 +109,12 @@ class SuiteServer(AgentServer):
                 said = types.LoggingMessageNotification(params=params)
                 await asking.get().session.send_notification(said)
         if name == "test_tool_with_progress":
-            token = (asking.get().meta or {}).get("progress_token", "")
+            ctx = asking.get()
+            token, number = (ctx.meta or {}).get("progress_token", ""), str(ctx.request_id)
             for part in (0, 50, 100):
-                await asking.get().session.send_progress_notification(token, part, 100)
+                await ctx.session.send_progress_notification(
+                    token, part, 100, related_request_id=number
+                )
         return types.CallToolResult(content=list(CONTENT.get(name, (text_of(name),))))
 
 

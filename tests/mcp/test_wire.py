@@ -10,6 +10,8 @@ import pytest
 
 import duly.faces.mcp.server as face
 from duly.api.registry import Scope
+from duly.faces.web import agent
+from tests.mcp.stand import FAR_S
 from tests.mcp.suite import PICTURE, TOOLS, SuiteServer
 from tests.web.stand import Reply, Web, ask, serving
 
@@ -65,6 +67,32 @@ async def test_a_client_is_welcomed_and_finds_the_tools(version: str, tmp_path: 
         assert [each["type"] for each in failed["content"]] == ["text"]
         unknown = json.loads((await say(web, "prompts/list", version=version)).text)
         assert unknown["error"]["code"] == -32601
+
+
+async def test_a_long_call_tells_that_it_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M5: a client that asks for progress hears of it before the answer; others get one message."""
+    monkeypatch.setattr(face, "PROGRESS_S", 0.02)
+    monkeypatch.setattr(agent, "LOOK_S", FAR_S)  # the client of these tests has hung up by then
+    asked = {"name": "wait", "arguments": {"seconds": 1}}
+    meant = {**asked, "_meta": {"progressToken": "t1"}}
+    async with serving(tmp_path) as web:
+        told = await say(web, "tools/call", params=meant)
+        assert (told.status, told["content-type"].partition(";")[0]) == (200, "text/event-stream")
+        lines = [each[6:] for each in told.text.splitlines() if each.startswith("data: {")]
+        *notes, last = map(json.loads, lines)
+        assert {each["method"] for each in notes} == {"notifications/progress"}
+        assert {each["params"]["progressToken"] for each in notes} == {"t1"}
+        passed = [each["params"]["progress"] for each in notes]
+        assert passed == sorted({*passed})
+        assert (last["id"], last["result"].get("isError", False)) == (1, False)
+        plain = {"accept": "application/json"}
+        short = {**meant, "name": "status", "arguments": {}}
+        result_of(await say(web, "tools/call", params=short, headers=plain))
+        result_of(await say(web, "tools/call", params={**short, "_meta": {}}))
+        refused = await say(web, "tools/call", params=meant, headers={"authorization": "Bearer x"})
+        assert refused.status == 401
 
 
 async def test_a_page_of_another_name_reaches_nothing(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ Law 3  This module is imported only where MCP is spoken: the SDK is an extra.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +31,7 @@ from duly.faces.mcp.tool import ACT, CLOSED, PERSONS, ROWS_MAX, ToolRow, Tools
 CALLS_MAX: Final = 64  # under way at one moment
 AT_ONCE_MAX: Final = 8  # that speak to the host
 WAITS_MAX: Final = 8  # that wait for a change
+PROGRESS_S: Final = 5.0  # between two words about a call that takes long
 WAIT: Final = "wait"
 RESUME: Final = "resume"
 GRANT: Final = "grant"
@@ -112,7 +114,7 @@ class AgentServer:
             # The turn is taken before the host is spoken to: it lets few clients in.
             turns = self._waits if params.name == WAIT else self._turns
             with self._counted(is_wait=turns is self._waits):
-                async with turns, self._caller_of(ctx) as caller:
+                async with _telling(ctx), turns, self._caller_of(ctx) as caller:
                     page = caller.page
                     args = dict(params.arguments or {})
                     return await self._carry_out(caller, params.name, args)
@@ -193,6 +195,33 @@ class AgentServer:
             given = {**given, "limit": min(limit, ROWS_MAX) if isinstance(limit, int) else limit}
         answer = await caller.session.call(name, **given)
         return Said(envelop(ToolRow(ACT, name), verb, given, answer, caller.page))
+
+
+@asynccontextmanager
+async def _telling(ctx: Any) -> AsyncIterator[None]:
+    """Tell a client that asked for it, every few seconds, that its call is still under way."""
+    token = (ctx.meta or {}).get("progress_token")
+    if token is None:
+        yield
+        return
+    telling = asyncio.ensure_future(_tell(ctx, token))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.wait((telling,))
+
+
+async def _tell(ctx: Any, token: str | int) -> None:
+    for count in itertools.count(1):
+        await asyncio.sleep(PROGRESS_S)
+        passed_s = count * PROGRESS_S
+        await ctx.session.send_progress_notification(
+            token,
+            passed_s,
+            message=f"under way for {passed_s:g} s",
+            related_request_id=str(ctx.request_id),
+        )
 
 
 async def _is_blind(caller: Caller, given: Mapping[str, Json]) -> bool:

@@ -3,13 +3,14 @@
 Law 1  The guard decides who may, at every request; there is no session. A token that is revoked
        while a call of it waits ends that call.
 Law 2  A body is judged as every other one: type, size, time, depth, keys that stand twice.
-Law 3  The SDK is imported with the first request; without the extra there is no route.
+Law 3  An answer is one JSON message; only a call that asks for progress is answered with a stream.
+Law 4  The SDK is imported with the first request; without the extra there is no route.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Final
@@ -30,6 +31,7 @@ from duly.faces.web.guard import Entry, Visit, visit_of
 PATH: Final = "/mcp"
 LOOK_S: Final = 1.0  # how often to look whether a waiting call still has a client and a token
 SDK: Final = "mcp"
+STREAM: Final = "text/event-stream"
 
 
 def list_entries(door: Door) -> Iterator[Entry]:
@@ -43,8 +45,9 @@ class Agents:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._manager: Any = None
-        self._living: asyncio.Task[None] | None = None
+        self._server: Any = None
+        self._managers: dict[bool, Any] = {}  # of the SDK; one of them answers with streams
+        self._living: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
 
     async def endpoint(self, request: Request) -> Response:
@@ -54,29 +57,39 @@ class Agents:
             raise RequestRefused(code="not_signed_in")
         refuse_query(request)
         body = await read_body(request, JSON)
-        read_object(body)
-        return _Handed(await self._start(), body)
+        is_stream = asks_progress(read_object(body), request.headers.get("accept", ""))
+        return _Handed(await self._start(is_stream=is_stream), body)
 
-    async def _start(self) -> Any:
-        """Start the manager of the SDK with the first request; it lives as long as the page."""
+    async def _start(self, *, is_stream: bool) -> Any:
+        """Start a manager of the SDK with the first request; it lives as long as the page."""
         async with self._starting:
-            if self._manager is None:
+            if is_stream not in self._managers:
                 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
                 from duly.faces.mcp.server import AgentServer
                 from duly.faces.mcp.tool import Tools
 
-                server = AgentServer(Tools(self._door.verbs), _caller_of).build()
-                self._manager = StreamableHTTPSessionManager(
-                    app=server,
-                    json_response=True,
+                if self._server is None:  # its limits hold for both
+                    self._server = AgentServer(Tools(self._door.verbs), _caller_of).build()
+                manager = StreamableHTTPSessionManager(
+                    app=self._server,
+                    json_response=not is_stream,
                     stateless=True,
                     max_request_body_size=BODY_BYTES_MAX,
                 )
                 begun = asyncio.Event()
-                self._living = asyncio.ensure_future(_live(self._manager, begun))
+                self._living.append(asyncio.ensure_future(_live(manager, begun)))
                 await begun.wait()
-        return self._manager
+                self._managers[is_stream] = manager
+        return self._managers[is_stream]
+
+
+def asks_progress(said: Mapping[str, Json], accept: str) -> bool:
+    """Tell whether a request is a call whose client wants to hear of it before its answer."""
+    params = said.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    is_asked = isinstance(meta, dict) and meta.get("progressToken") is not None
+    return is_asked and said.get("method") == "tools/call" and STREAM in accept
 
 
 async def _live(manager: Any, begun: asyncio.Event) -> None:
