@@ -120,6 +120,16 @@ async def test_a_request_that_two_programs_would_read_in_two_ways_is_refused(hea
         assert door.asked == []
 
 
+async def test_what_follows_a_request_of_two_lengths_is_not_read() -> None:
+    """G3: a proxy may have taken it for the body, and the next client's request for its end."""
+    async with served() as (port, _):
+        lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+        odd = request(port, "POST /sign-in", lengths, close=False) + b"0\r\n\r\n"
+        heard = await say(port, odd + request(port, "GET /healthz"))
+        assert heard.startswith(b"HTTP/1.1 400")
+        assert heard.count(b"\r\ndate: ") == 1
+
+
 async def test_a_body_in_pieces_is_counted() -> None:
     """G10: a chunked body says no length, and is left at its limit."""
     async with served() as (port, door):
@@ -157,11 +167,13 @@ async def test_an_odd_first_line_reaches_nothing(line: str) -> None:
 
 
 @asynccontextmanager
-async def silent(port: int, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+async def silent(
+    port: int, count: int
+) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
     """Connect so many clients, which say nothing."""
     made = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
     try:
-        yield [reader for reader, _ in made]
+        yield made
     finally:
         for _, writer in made:
             writer.transport.abort()
@@ -171,7 +183,8 @@ async def test_clients_that_say_nothing_keep_no_other_out(monkeypatch: pytest.Mo
     """G10: where connections are short, the one that is silent for longest gives way."""
     monkeypatch.setattr(LimitedProtocol, "connections_max", 5)
     monkeypatch.setattr(module, "CONNECTIONS_MAX", 5)
-    async with served() as (port, _), silent(port, 5) as readers:
+    async with served() as (port, _), silent(port, 5) as clients:
+        readers = [reader for reader, _ in clients]
         heard = await say(port, request(port, "GET /healthz"))
         assert heard.startswith(b"HTTP/1.1 200")
         assert await asyncio.wait_for(readers[0].read(), 5) == b""
@@ -195,6 +208,27 @@ async def test_a_request_under_way_gives_way_to_none(monkeypatch: pytest.MonkeyP
         assert refused.startswith(b"HTTP/1.1 503")
         door.gate.set()
         assert all(each.startswith(b"HTTP/1.1 200") for each in await asyncio.gather(*busy))
+
+
+async def test_bodies_that_do_not_arrive_keep_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G10: a stranger who begins a body and sends no more of it holds no place for long."""
+    monkeypatch.setattr(LimitedProtocol, "connections_max", 3)
+    monkeypatch.setattr(module, "CONNECTIONS_MAX", 3)
+    async with served() as (port, door), silent(port, 3) as clients:
+        begun = ("Content-Type: application/json\r\n", "Content-Length: 9\r\n")
+        for _, writer in clients:
+            writer.write(request(port, "POST /hooks/a/b", *begun, close=False) + b"{")
+            await writer.drain()
+        door.gate = asyncio.Event()  # a caller who waits for the host gives way to none
+        caller = asyncio.ensure_future(say(port, request(port, "GET /api/v1/workflows", TOKEN)))
+        async with asyncio.timeout(5):
+            while not door.asked:
+                await asyncio.sleep(0)
+        heard = [await say(port, request(port, "GET /static/page.css")) for _ in range(5)]
+        assert [each[:12] for each in heard] == [b"HTTP/1.1 200"] * 5
+        assert await asyncio.wait_for(clients[0][0].read(), 5) == b""
+        door.gate.set()
+        assert (await caller).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(("times", "is_closing"), [(1, False), (1, True), (2, False)])
@@ -236,7 +270,7 @@ async def test_a_client_that_begins_no_tls_is_hung_up_on(
     monkeypatch.setattr(module, "HANDSHAKE_S_MAX", 0.1)
     certificate, key = _make_certificate(tmp_path)
     files: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
-    async with served(**files) as (port, _), silent(port, 1) as (reader,):
+    async with served(**files) as (port, _), silent(port, 1) as ((reader, _),):
         assert await asyncio.wait_for(reader.read(), 5) == b""
 
 

@@ -43,6 +43,7 @@ Refuse: TypeAlias = Callable[[Request, DulyError], Response]
 OPEN: Final = None  # what a route needs that asks for no sign-in
 UNSIGNED: Final = "page"  # in whose name is asked before a caller is known
 SAFE: Final = frozenset({"GET", "HEAD"})
+LENGTHS: Final = ("content-length", "transfer-encoding")  # what says how long a body is
 OWN_SITE: Final = frozenset({"same-origin", "none"})
 COOKIE: Final = "duly"
 PATH_CHARS_MAX: Final = 2000
@@ -370,11 +371,13 @@ def _read_cookie(headers: Headers, name: str) -> str | None:
 
 
 def _say_in_head(error: DulyError) -> dict[str, str]:
-    """Return what a client reads in the head of a refusal: which methods, or when again."""
+    """Return what a client reads in the head of a refusal: methods, when again, or the end."""
     if error.code == "wrong_method":
         return {"Allow": ", ".join(map(str, error.facts["known"]))}
     if error.code == "too_fast":
         return {"Retry-After": str(error.facts["seconds"])}
+    if isinstance(error, Invalid) and error.path in LENGTHS:
+        return {"Connection": "close"}  # where its body ends is not sure: nothing behind it is read
     return {}
 
 

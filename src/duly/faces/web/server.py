@@ -3,7 +3,8 @@
 Law 1  A client that sends slowly, reads slowly, or does neither, holds a connection for seconds and
        no request at all; one that sends too much is hung up on (G10).
 Law 2  Where connections are short, one that asks for nothing gives way to the next client: the
-       oldest one, of the address that holds the most of them.
+       oldest one, of the address that holds the most of them. If each asks for something, one
+       whose body has not come yet gives way; a request that came whole never does.
 Law 3  What a proxy before us could read in another way is refused before it is read.
 """
 
@@ -17,6 +18,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, cast
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -79,6 +81,11 @@ class LimitedProtocol(H11Protocol):
         cycle: Any = self.cycle  # none before the first request
         return cycle is not None and not cycle.response_complete
 
+    @property
+    def is_begun(self) -> bool:
+        """Tell whether a request is under way whose body has not come yet."""
+        return self.is_busy and self.conn.their_state is h11.SEND_BODY
+
     def _hang_up(self) -> None:
         # A transport that is closing waits for its client to read, and may wait for ever.
         if not self.is_busy:
@@ -90,11 +97,12 @@ class LimitedProtocol(H11Protocol):
                 each.cancel()
 
     def _make_place(self) -> None:
-        """Hang up on a connection that asks for nothing, if there are too many (law 2)."""
+        """Hang up on a connection that asks for nothing yet, if there are too many (law 2)."""
         if len(self.connections) <= self.connections_max:
             return
         others = cast("Iterable[LimitedProtocol]", self.connections - {self})
-        quiet = [each for each in others if not each.is_busy]
+        found = [each for each in others if not each.is_busy or each.is_begun]
+        quiet = [each for each in found if not each.is_busy] or found
         if quiet:  # else uvicorn refuses the request with a 503
             held = Counter(each.address for each in quiet)
             chosen = min(quiet, key=lambda each: (-held[each.address], each.number))
