@@ -102,6 +102,8 @@ async def test_a_body_that_is_no_plain_object_is_refused(text: bytes, code: str)
     app, door = fake()
     reply = await ask(app, PAUSE, "POST", headers={**bearer(), **JSON}, body=text)
     assert (reply.status, reply.json["code"]) == (400, code)
+    assert "line" not in reply.json["detail"]  # that is what the control socket calls it
+    assert '"verb"' not in reply.json["detail"]
     assert door.asked == []
 
 

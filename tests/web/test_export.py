@@ -26,7 +26,7 @@ async def test_a_list_is_an_attachment_and_no_text_in_it_is_a_formula(
     """G16, G9: CSV for a spreadsheet program, JSON for a program; both over several pages."""
     monkeypatch.setattr(export, "PAGE_ROWS_MAX", 2)
     topic = {"inputs": "in", "outputs": "log"}[what]
-    titles = [FORMULA, "-1+2", "a\u3164b", "-5", "Bill, 7"]
+    titles = [FORMULA, "-1+2", "a\u3164b", "-5", "Bill, 7", 'a; "=1+2";b-1']
     async with serving(tmp_path) as web:
         await web.host.deploy(Source(Language.PYTHON, KEEPS))
         for number, title in enumerate(titles):
@@ -47,9 +47,23 @@ async def test_a_list_is_an_attachment_and_no_text_in_it_is_a_formula(
     column = {"inputs": "title", "outputs": "claimed"}[what]
     rows = list(csv.DictReader(io.StringIO(found.text.removeprefix("\ufeff"))))
     shown = [row[column] for row in rows][::-1]
-    assert shown == [f"'{FORMULA}", "'-1+2", shown[2], "-5", "Bill, 7"]
+    assert shown == [f"'{FORMULA}", "'-1+2", shown[2], "-5", "Bill, 7", "a; \"'=1+2\";b-1"]
     assert "\u3164" not in shown[2]
     assert [row[column] for row in json.loads(told.text)][::-1] == titles
+
+
+async def test_a_list_that_is_narrowed_is_a_file_that_is_narrowed(tmp_path: Path) -> None:
+    """G16: the link keeps the filter of its page, and so does the file."""
+    async with serving(tmp_path) as web:
+        await web.host.deploy(Source(Language.PYTHON, KEEPS))
+        await web.host.publish("keeps", "in", title="Mail", message_id="1")
+        headers = await signed(web)
+        for status, count in (("pending", 1), ("done", 0)):
+            page = await ask(web.app, f"/w/keeps?status={status}", headers=headers)
+            link = f"/w/keeps/inputs.json?status={status}"
+            assert (f'href="{link}"' in page.text) == bool(count)
+            told = await ask(web.app, link, headers=headers)
+            assert len(json.loads(told.text)) == count
 
 
 async def test_a_file_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

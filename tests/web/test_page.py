@@ -272,6 +272,7 @@ async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
             ("/w/invoices?status=pending", r"Mail \d+ &amp; co"),
             ("/actions?workflow=invoices", r"<td>(publish)"),
             ("/find?text=Mail", r"Mail \d+ &amp; co"),
+            ("/find?q=Mail", r"Mail \d+ &amp; co"),
         ):
             path, met = start, []
             while path:
@@ -284,6 +285,18 @@ async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
         empty = await ask(web.app, "/find?text=nothing", headers=headers)
         assert "Nothing matches." in empty.text
         assert (await ask(web.app, "/find", headers=headers)).status == 200
+
+
+async def test_a_list_of_events_has_the_beginning_of_each_payload(tmp_path: Path) -> None:
+    """G13, G10: fifty long payloads make no long page; each is whole at an address of its own."""
+    async with serving(tmp_path) as web:
+        headers = await signed(web)
+        first = await web.host.bus.emit("tea.ready", {"text": "a" * 3000 + "end"}, source="kettle")
+        await web.host.bus.emit("tea.ready", {"text": "short"}, source="kettle")
+        listed = (await ask(web.app, "/bus", headers=headers)).text
+        assert ("short" in listed, "aaa" in listed, "aend" in listed) == (True, True, False)
+        whole = (await ask(web.app, f"/why/bus:{first}", headers=headers)).text
+        assert ("aend" in whole, "short" in whole) == (True, False)
 
 
 async def test_a_device_is_revoked_on_the_page_of_settings(tmp_path: Path) -> None:

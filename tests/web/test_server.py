@@ -143,6 +143,15 @@ async def test_a_body_in_pieces_is_counted() -> None:
         assert door.asked == []
 
 
+async def test_odd_requests_write_no_line_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """G10: a stranger cannot fill the log of a host."""
+    async with served() as (port, _):
+        await say(port, b"\x16\x03\x01\x00\r\n\r\n")
+        upgrade = "Connection: close, upgrade\r\nUpgrade: h2c\r\n"
+        await say(port, request(port, "GET /healthz", upgrade, close=False))
+    assert caplog.records == []
+
+
 async def test_a_websocket_is_not_spoken() -> None:
     async with served() as (port, door):
         upgrade = (

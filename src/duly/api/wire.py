@@ -61,14 +61,15 @@ def write_line(message: Mapping[str, Json]) -> bytes:
     return msgspec.json.encode(message) + b"\n"
 
 
-def read_line(line: bytes) -> dict[str, Json]:
-    """Read one message, or say what is wrong with the line."""
+def read_line(line: bytes, name: str = LINE) -> dict[str, Json]:
+    """Read one message, or say what is wrong with the line, or with what it is called instead."""
     try:
-        message = decode(line.decode(), LINE)
+        message = decode(line.decode(), name)
     except UnicodeDecodeError as error:
-        raise Invalid(code="not_utf8", subject=LINE, facts={"byte": error.start}) from None
+        raise Invalid(code="not_utf8", subject=name, facts={"byte": error.start}) from None
     if not isinstance(message, dict):
-        raise Invalid(code="wrong_value", subject=LINE, facts={"wanted": "request"})
+        facts = {"wanted": "request" if name == LINE else "object"}
+        raise Invalid(code="wrong_value", subject=name, facts=facts)
     return message
 
 
@@ -108,18 +109,18 @@ def scan(line: bytes) -> Scan:
     return made
 
 
-def read_strictly(line: bytes, depth: int, seen: Scan) -> dict[str, Json]:
+def read_strictly(line: bytes, depth: int, seen: Scan, name: str = LINE) -> dict[str, Json]:
     """Read a message of a stranger: no key twice, nothing nested too deep, not too much (G10)."""
     if seen.parts > REQUEST_PARTS_MAX:
         most = {"limit": REQUEST_PARTS_MAX, "unit": "values"}
-        raise Invalid(code="too_many", subject=LINE, facts=most)
+        raise Invalid(code="too_many", subject=name, facts=most)
     try:
         json.loads(line, object_pairs_hook=_refuse_twins)
     except RecursionError:
-        raise _too_deep(depth) from None
+        raise _too_deep(depth, name) from None
     except ValueError:
         pass  # `read_line` says what else is wrong with it
-    message = read_line(line)
+    message = read_line(line, name)
     # The innermost brackets out, again and again: in a text that is JSON as many times as it is
     # deep.
     left = bytes(seen.brackets)
@@ -127,7 +128,7 @@ def read_strictly(line: bytes, depth: int, seen: Scan) -> dict[str, Json]:
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
             return message
-    raise _too_deep(depth)
+    raise _too_deep(depth, name)
 
 
 def _refuse_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -139,8 +140,8 @@ def _refuse_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return made
 
 
-def _too_deep(depth: int) -> Invalid:
-    return Invalid(code="too_deep", subject=LINE, facts={"limit": depth})
+def _too_deep(depth: int, name: str) -> Invalid:
+    return Invalid(code="too_deep", subject=name, facts={"limit": depth})
 
 
 # -- Errors -------------------------------------------------------------------------------------

@@ -13,9 +13,18 @@ from typing import Final
 FORMULA: Final = re.compile("[=@\\t\\r\uff1d\uff20]|[+\\-\uff0b\uff0d](?![0-9., ]*\\Z)")
 
 
+# Many spreadsheet programs part the cells of a line by semicolons, also in a file with commas.
+PARTED: Final = re.compile("(;[ \"']*)(?=[=@+\\-\uff1d\uff20\uff0b\uff0d])")
+
+
 def guard_cell(text: str) -> str:
     """Write a text so that it stays one."""
     return f"'{text}" if FORMULA.match(text) else text
+
+
+def guard_parts(text: str) -> str:
+    """Write a text so that it stays one, and each part of it where a program parts it once more."""
+    return PARTED.sub(r"\1'", guard_cell(text))
 
 
 def unguard_cell(cell: str) -> str:

@@ -16,7 +16,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     "empty": ("{subject} is empty.", "Put at least one entry in it."),
     "missing": ("{subject} is missing[ for {of}].", "Add it."),
     "by_is_known": (
-        "{subject} is not given: the actor is the user whose process asks, as the kernel says.",
+        "{subject} is not given: who acts is known by the sign-in, or by the process that asks.",
         "Leave it out.",
     ),
     "not_text": ("{subject} must be a string[, not {kind:kind}].", ""),

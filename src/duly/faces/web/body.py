@@ -33,6 +33,7 @@ SMALL_BYTES: Final = 64 * KIB
 LARGE_AT_ONCE_MAX: Final = 8
 DEPTH_MAX: Final = 100
 JSON: Final = "application/json"
+BODY: Final = "the body"  # what an error of a body is about
 UNIONS: Final = (Union, UnionType)
 FORM: Final = "application/x-www-form-urlencoded"
 
@@ -88,7 +89,7 @@ def _too_long(limit_bytes: int) -> RequestRefused:
 
 def read_object(body: bytes) -> dict[str, Json]:
     """Read the arguments of a verb out of a body; an empty one has none."""
-    return read_strictly(body, DEPTH_MAX, scan(body)) if body.strip() else {}
+    return read_strictly(body, DEPTH_MAX, scan(body), BODY) if body.strip() else {}
 
 
 def read_text(body: bytes) -> str:

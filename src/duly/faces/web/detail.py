@@ -20,6 +20,7 @@ from duly.faces.web.look import Sheet
 from duly.faces.web.stream import Show, still
 
 NUMBER_DIGITS_MAX: Final = 18
+BUS: Final = "bus:"  # before the number of an event of the bus
 PREVIEW: Final = "/api/v1/preview"
 ADOPT: Final = "adopt"
 TRIED: Final = "tried"  # asks for examples with the data of today
@@ -40,8 +41,7 @@ async def event(request: Request) -> Sheet:
     """Show one input with all that came of it, or an event that was made of inputs."""
     session, name = visit_of(request).session, request.path_params["name"]
     given = request.path_params["seq"]
-    is_number = given.isdecimal() and given.isascii() and len(given) <= NUMBER_DIGITS_MAX
-    seq = int(given) if is_number else -1
+    seq = int(given) if _is_number(given) else -1
     events: Any = []
     if seq > 0:
         events = await session.call("events", workflow=name, limit=1, after=seq - 1)
@@ -147,4 +147,18 @@ async def why(request: Request) -> Sheet:
     change = mutation_of(told["offers"])
     approval = approvals.get(change)
     form = approval["form"] if approval else forms.get(change, ())
-    return Sheet("why.html", {"id": name, "why": told, "approval": approval, "form": form})
+    facts = {"id": name, "why": told, "approval": approval, "form": form}
+    return Sheet("why.html", {**facts, "event": await _bus_event(session, name)})
+
+
+async def _bus_event(session: Session, name: str) -> Any:
+    """Ask for the event of the bus that a name means, if it means one: its payload stands here."""
+    number = name.removeprefix(BUS)
+    if number == name or not _is_number(number):
+        return None
+    found: Any = await session.call("bus.journal", limit=1, before=int(number) + 1)
+    return next((each for each in found if each["id"] == int(number)), None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) <= NUMBER_DIGITS_MAX

@@ -66,6 +66,7 @@ def _environment() -> Environment:
     made.filters["shown_block"] = lambda value: visible(str(value), is_block=True)
     made.filters["editable"] = _editable
     made.filters["json_text"] = _json_text
+    made.filters["json_listed"] = _json_listed
     made.filters["json_value"] = json.dumps
     made.filters["moment"] = lambda at: words.say_moment(at, ZONE.get())
     made.filters["exactly"] = lambda at: words.say_exactly(at, ZONE.get())
@@ -85,6 +86,11 @@ def _editable(text: str) -> str:
 def _json_text(value: object) -> str:
     """Write JSON as a person reads it; no character of it is hidden or replaced by its number."""
     return visible(json.dumps(value, indent=2, ensure_ascii=False), is_block=True)
+
+
+def _json_listed(value: object) -> str:
+    """Write JSON in a list of many: its beginning, and how long it is."""
+    return visible(cut(json.dumps(value, indent=2, ensure_ascii=False), TITLE_CHARS), is_block=True)
 
 
 def render(request: Request, template: str, status: int = 200, **given: Any) -> Response:

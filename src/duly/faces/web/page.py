@@ -109,8 +109,14 @@ def count_together(
 
 
 async def find(request: Request) -> Sheet:
-    """Find events by the beginning of their message id, or by a text in their title."""
+    """Find events by the beginning of their message id, or by a text in their title.
+
+    `q` is another word for the text: people and browsers that search by an address know it.
+    """
     query = read_query(request, VERBS["find"], ("text", "after"))
+    asked = dict(read_pairs(request.url.query)).get("q")
+    if asked and "text" not in query:
+        query["text"] = asked
     found: Any = {"hits": [], "after": None}
     if query.get("text"):
         found = await visit_of(request).session.call("find", limit=ROWS, **query)

@@ -147,6 +147,7 @@ def make_server(app: Guard, **tls: Any) -> uvicorn.Server:
         lifespan="off",
         loop="asyncio",
         log_config=None,
+        log_level="error",  # a line for each odd request would let a stranger fill the log
         access_log=False,
         server_header=False,
         date_header=True,
