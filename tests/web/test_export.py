@@ -47,7 +47,7 @@ async def test_a_list_is_an_attachment_and_no_text_in_it_is_a_formula(
     column = {"inputs": "title", "outputs": "claimed"}[what]
     rows = list(csv.DictReader(io.StringIO(found.text.removeprefix("\ufeff"))))
     shown = [row[column] for row in rows][::-1]
-    assert shown == [f"'{FORMULA}", "'-1+2", shown[2], "-5", "Bill, 7", "a; \"'=1+2\";b-1"]
+    assert shown == [f"'{FORMULA}", "'-1+2", shown[2], "-5", "Bill, 7", 'a; "\'=1+2";b-1']
     assert "\u3164" not in shown[2]
     assert [row[column] for row in json.loads(told.text)][::-1] == titles
 

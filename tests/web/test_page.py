@@ -108,8 +108,11 @@ async def test_a_call_that_changed_since_it_was_shown_is_a_conflict_with_both(
     assert told.json["new"]["args"] == shown.observed.args
     page = await post(app, headers, "/act/approve", {k: str(v) for k, v in body.items()})
     assert page.status == 409
-    for side in (told.json["old"], told.json["new"]):
-        assert look._json_text(side) in Page(page.text).text  # as on every other page
+    text = Page(page.text).text
+    assert look._json_text(told.json["new"]["args"]) in text  # as on every other page
+    assert all(side["hash"] in text for side in (told.json["old"], told.json["new"]))
+    assert words.NOT_KEPT in text  # of a hash that the host never showed no call is known
+    assert f'href="/m/{shown.mutation}"' in page.text
     await play.drain()
     assert [each.status for each in await play.host.mutations()] == [Row.PROPOSED]
 
@@ -282,6 +285,11 @@ async def test_acts_and_inputs_are_found_page_by_page(tmp_path: Path) -> None:
                 found = re.search(r'href="([^"]+)">(?:Older|Further)<', reply.text)
                 path = unescape(found[1]) if found else ""
             assert len(met) == 60, start
+        (told,) = (await web.ask("/api/v1/workflows?limit=5")).json
+        plan = [*(one["text"] for one in told["schedule"]), f"{told['pending'][0]['text']} pending"]
+        for path in ("/", "/w/invoices"):  # U1: its schedule in words, and what is pending
+            text = unescape((await ask(web.app, path, headers=headers)).text)
+            assert [each for each in plan if each not in text] == []
         empty = await ask(web.app, "/find?text=nothing", headers=headers)
         assert "Nothing matches." in empty.text
         assert (await ask(web.app, "/find", headers=headers)).status == 200

@@ -231,7 +231,7 @@ async def test_bodies_that_do_not_arrive_keep_no_other_out(monkeypatch: pytest.M
         door.gate = asyncio.Event()  # a caller who waits for the host gives way to none
         caller = asyncio.ensure_future(say(port, request(port, "GET /api/v1/workflows", TOKEN)))
         async with asyncio.timeout(5):
-            while not door.asked:
+            while not door.asked:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         heard = [await say(port, request(port, "GET /static/page.css")) for _ in range(5)]
         assert [each[:12] for each in heard] == [b"HTTP/1.1 200"] * 5

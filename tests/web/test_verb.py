@@ -19,7 +19,7 @@ from duly.faces.web.health import Health
 from duly.faces.web.problem import status_of
 from duly.testing import Stage
 from tests.desk.test_allowance import posting
-from tests.web.stand import FORM, FakeSession, ask, bearer, fake, form, serving
+from tests.web.stand import FORM, OWN, PORT, FakeSession, ask, bearer, fake, form, serving
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -295,6 +295,13 @@ async def test_what_a_conflict_calls_old_is_what_was_shown(duly_world: Stage) ->
         assert (told.status, told.json["code"]) == (409, "not_as_shown")
         assert told.json["old"] == {"hash": seen, "args": args}
         assert told.json["new"]["args"]["body"] == "Pay 1000"
+    headers = {"cookie": f"duly-{PORT}={made.token}", "accept": "text/html"}
+    app, form_of = duly.web.app(play.host), form(mutation=call.mutation, seen=call.hash)
+    both = await ask(app, "/act/approve", "POST", headers={**headers, **OWN, **FORM}, body=form_of)
+    home = await ask(app, "/", headers=headers)
+    for page in (both, home):  # a person sees what the script wanted, and whose the call is now
+        for text in (script["body"], "Pay 1000", "Amended by eve"):
+            assert text in page.text
 
 
 async def test_how_much_waits_is_told_without_what_waits(duly_world: Stage) -> None:

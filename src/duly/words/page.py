@@ -55,6 +55,14 @@ UNREADABLE: Final = "This could not be read. Nothing is known about it; reload t
 SHOWN_ONCE: Final = "This is shown once. Keep it before you leave this page."
 CLAIMED: Final = "What the script calls it. Only the observed call is sent."
 CLAIMED_ONLY: Final = "What the script calls it."
+PROPOSED_FIRST: Final = "The script wanted this call:"
+NOT_SENT: Final = (
+    "Nothing was sent. Compare the two calls, then decide about the one that waits now."
+)
+SHOWN_THEN: Final = "What you were shown"
+WAITS_NOW: Final = "What waits now"
+NOT_KEPT: Final = "It is not kept any more."
+DECIDE_AGAIN: Final = "Read it again and decide"
 THIS_CHANGE: Final = "All about this change"
 THIS_RUN: Final = "What the script did"
 SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
