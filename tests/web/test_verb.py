@@ -280,7 +280,7 @@ async def test_a_host_that_does_not_answer_is_said_to_be_silent(
 async def test_what_a_conflict_calls_old_is_what_was_shown(duly_world: Stage) -> None:
     """G11: a changed call is 409 with both; a hash never stands beside arguments of another."""
     play, _, call = await posting(duly_world)
-    script = (await play.host.mutation(call.mutation)).args
+    script: Any = (await play.host.mutation(call.mutation)).args
     first = await play.host.amend(call.mutation, call.hash, {"body": "Pay 10"}, by="bob")
     await play.host.amend(call.mutation, first, {"body": "Pay 1000"}, by="eve")
     made = await play.host.new_token("ada", scope=Scope.DECIDE)
@@ -302,6 +302,29 @@ async def test_what_a_conflict_calls_old_is_what_was_shown(duly_world: Stage) ->
     for page in (both, home):  # a person sees what the script wanted, and whose the call is now
         for text in (script["body"], "Pay 1000", "Amended by eve"):
             assert text in page.text
+
+
+async def test_a_person_amends_a_call_on_its_page(duly_world: Stage) -> None:
+    """A3, G11: a field for each argument that may be amended; nothing is sent by it."""
+    play, _, call = await posting(duly_world)
+    made = await play.host.new_token("ada", scope=Scope.DECIDE)
+    app, headers = duly.web.app(play.host), {"cookie": f"duly-{PORT}={made.token}"}
+    before: Any = (await play.host.mutation(call.mutation)).args
+    page = await ask(app, f"/m/{call.mutation}", headers={**headers, "accept": "text/html"})
+    assert f'name="args.body" rows="6">\n{before["body"]}</textarea>' in page.text
+    assert 'name="args.to"' not in page.text
+    fields = {"mutation": call.mutation, "seen": call.hash, "args.body": "Dear <b>\r\nAda"}
+    sent = {**headers, **OWN, **FORM}
+    done = await ask(app, "/act/amend", "POST", headers=sent, body=form(**fields))
+    other = form(**{**fields, "args.body": "Dear Bob"})
+    again = await ask(app, "/act/amend", "POST", headers=sent, body=other)
+    assert (done.status, again.status) == (303, 409)
+    each = await play.host.mutation(call.mutation)
+    assert each.args == {**before, "body": "Dear <b>\nAda"}
+    assert (each.amended_by, each.status) == ("token:ada", "proposed")
+    made = await play.host.new_token("eve", scope=Scope.AGENT)
+    headers = {"cookie": f"duly-{PORT}={made.token}", "accept": "text/html"}
+    assert "args.body" not in (await ask(app, f"/m/{call.mutation}", headers=headers)).text
 
 
 async def test_how_much_waits_is_told_without_what_waits(duly_world: Stage) -> None:

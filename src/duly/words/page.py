@@ -55,6 +55,7 @@ UNREADABLE: Final = "This could not be read. Nothing is known about it; reload t
 SHOWN_ONCE: Final = "This is shown once. Keep it before you leave this page."
 CLAIMED: Final = "What the script calls it. Only the observed call is sent."
 CLAIMED_ONLY: Final = "What the script calls it."
+AMENDS: Final = "Nothing is sent by this. The amended call is shown, and approved as yours."
 PROPOSED_FIRST: Final = "The script wanted this call:"
 NOT_SENT: Final = (
     "Nothing was sent. Compare the two calls, then decide about the one that waits now."

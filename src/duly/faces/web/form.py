@@ -36,6 +36,7 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot rea
 CALL: Final = "call."  # before the id of a call that was ticked; its value is the hash shown
 INPUT: Final = "input."  # before the number of an input that was ticked
 SOURCE: Final = ("language", "text")
+ARGUMENT: Final = "args."  # before the name of an argument of a call that a person amends
 
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
@@ -99,8 +100,14 @@ def _read(verb: Verb, form: Mapping[str, str]) -> dict[str, Json]:
         for name in SOURCE
         if f"source.{name}" in fields
     }
+    amended = {
+        name.removeprefix(ARGUMENT): fields.pop(name).replace("\r\n", "\n")
+        for name in tuple(fields)
+        if name.startswith(ARGUMENT)
+    }
     args = read_arguments(verb, fields.items())
-    return {**args, "source": dict(source)} if source else args
+    wholes: dict[str, Json] = {"source": dict(source), "args": dict(amended)}
+    return {**args, **{name: whole for name, whole in wholes.items() if whole}}
 
 
 async def approve(request: Request) -> Response:
