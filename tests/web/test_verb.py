@@ -13,7 +13,7 @@ import pytest
 import duly.web
 from duly.api.codec import perform
 from duly.api.registry import VERBS, Scope
-from duly.errors import RequestRefused, Stale, StoreUnavailable
+from duly.errors import ConfigError, RequestRefused, Stale, StoreUnavailable
 from duly.faces.web import guard
 from duly.faces.web.health import Health
 from duly.faces.web.problem import status_of
@@ -211,6 +211,7 @@ def test_a_status_is_made_from_the_class_and_from_some_codes() -> None:
     assert status_of(StoreUnavailable(code="host_gone")) == 503
     assert status_of(StoreUnavailable(code="act_unheard")) == 504
     assert status_of(RequestRefused(code="beyond_scope")) == 403
+    assert status_of(ConfigError(code="distrusted")) == 403
 
 
 # -- What watches ------------------------------------------------------------------------------

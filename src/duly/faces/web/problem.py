@@ -40,7 +40,7 @@ BY_CODE: Final[Mapping[str, int]] = {
     "link_over": HTTPStatus.FORBIDDEN,
     "beyond_scope": HTTPStatus.FORBIDDEN,
     "cross_origin": HTTPStatus.FORBIDDEN,
-    "distrusted": HTTPStatus.FORBIDDEN,  # a file of the project that another user could have written
+    "distrusted": HTTPStatus.FORBIDDEN,  # a script that others could have written
     "no_page": HTTPStatus.NOT_FOUND,
     "wrong_method": HTTPStatus.METHOD_NOT_ALLOWED,
     "body_late": HTTPStatus.REQUEST_TIMEOUT,
