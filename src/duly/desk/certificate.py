@@ -16,7 +16,7 @@ from duly.rules.forgetting import ERASED_ARGS
 from duly.rules.identity import IdKind, MutationId
 from duly.rules.retention import REMOVED_ARGS
 from duly.rules.schedule import moment
-from duly.rules.seal import name_seal_key
+from duly.rules.seal import is_imported, name_seal_key
 from duly.rules.verb import question
 from duly.rules.word import MutationStatus
 from duly.store import certificate, people, seal, trace
@@ -165,4 +165,5 @@ def _seal(row: MutationRow, flawed: Flawed | None) -> Seal:
         key_id=None if kept is None else name_seal_key(kept),
         flaw=None if flawed is None else flawed.flaw,
         parts=() if flawed is None else flawed.parts,
+        is_imported=is_imported(kept),
     )

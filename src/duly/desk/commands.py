@@ -19,6 +19,7 @@ from duly.desk import grant as granting
 from duly.desk.approval import Approvals
 from duly.desk.backups import Backups
 from duly.desk.base import USER, find, find_topic
+from duly.desk.carrying import Carrying
 from duly.desk.deploy import GivenSource
 from duly.desk.forgetting import Forgetting
 from duly.desk.hook import HOOKS, Hooks
@@ -45,7 +46,7 @@ ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 
 
-class Commands(Keeping, Backups, Forgetting, Approvals, Tokens, Hooks, Proposing, Slips):
+class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks, Proposing, Slips):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     @act(scope=Scope.DECIDE, example={"source": EXAMPLE, "grant": True})

@@ -44,12 +44,14 @@ class Unseen(StrEnum):
 class Verified:
     """Whether the store is sound: problems in sentences, and the rows that were changed (L15).
 
-    `unseen` says what this check cannot find.
+    `imported` counts the changes that came in a file: their seals show that they were not changed
+    since, not that they were made here. `unseen` says what this check cannot find.
     """
 
     ok: bool
     problems: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
+    imported: int = 0
     unseen: tuple[Unseen, ...] = tuple(Unseen)
 
 
@@ -58,6 +60,7 @@ class Seal:
     """Whether the seal of a change fits: `flaw` is None if it does (L15).
 
     `is_final` tells whether the change has ended: only then its outcome is sealed as well.
+    `is_imported`: it came in a file, and was sealed here when it was taken in.
     """
 
     is_whole: bool
@@ -65,6 +68,7 @@ class Seal:
     key_id: str | None
     flaw: Flaw | None = None
     parts: tuple[Part, ...] = ()
+    is_imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Keeping(HasDesk):
         # Rules: H5.
         desk = self._desk()
         action = desk.action(by, "backup")
-        target = _path(path)
+        target = path_of(path)
         return await back_up_to(desk, target, action)
 
     @question(follow=False, example={})
@@ -91,7 +91,7 @@ class Keeping(HasDesk):
             Changed(each.id, names.get(each.workflow_id, each.workflow_id), each.flaw, each.parts)
             for each in found.flawed
         )
-        return Verified(not found.texts and not changed, found.texts, changed)
+        return Verified(not found.texts and not changed, found.texts, changed, found.imported)
 
     @question(scope=Scope.ADMIN, example={})
     async def secrets(self) -> tuple[Secret, ...]:
@@ -174,7 +174,8 @@ def _backend(desk: Desk) -> SqliteBackend:
     return backend
 
 
-def _path(path: object) -> Path:
+def path_of(path: object) -> Path:
+    """Return the absolute path of a file that a caller names."""
     if not isinstance(path, str | PathLike) or not fspath(path) or "\0" in str(path):
         raise Invalid(code="wrong_value", path="path", facts={"wanted": "file_to_write"})
     return Path(path).absolute()

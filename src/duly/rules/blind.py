@@ -15,6 +15,8 @@ class BlindCause(StrEnum):
     LOST_WRITES = "writes_lost"  # the server came back without what it had confirmed
     STANDBY_BEHIND = "standby_behind"  # a promoted standby lacks what the server had confirmed
     PROMOTION = "standby_promoted"  # what hosts were told that are gone cannot be compared
+    IMPORTED = "imported"  # it came in a file, and shows what was so when the file was made
+    HANDED_OVER = "handed_over"  # another store has it since then
     BACKUP = "restored"
 
 

@@ -11,6 +11,8 @@ Law 5  A row that was changed before it ended gets no second seal.
 Law 6  The seals cover every column that a certificate, `mutation` or `why` tells a person. Which
        run holds the row, how often it was asked about and when it was written last are not
        sealed: they change after the end, or are told by no one.
+Law 7  A row that came in a file has seals with a mark. They cover the mark, so that no row gains
+       or loses it: they prove that the row was not changed since, not that it was made here.
 
 A seal names its key by a short hash, so that another key and a changed row can be told apart.
 """
@@ -32,6 +34,7 @@ from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.value import Json, canonical, decode, digest
 
 KEY_NAME_CHARS: Final = 16
+IMPORTED: Final = "imported"
 KEYS_KEPT: Final = 4  # what is made of a key is kept for so many: a host has one, and an old one
 # For parts that are built without a host, as in a simulation: a changed row is noticed, and
 # a person who knows this program could seal it again.
@@ -164,10 +167,18 @@ def _own_key(key: bytes) -> bytes:
     return hmac.digest(key, b"the key of Duly's seals", "sha256")
 
 
-def make_seal(key: bytes, facts: Facts) -> str:
-    """Seal facts under a key."""
+def make_seal(key: bytes, facts: Facts, *, is_imported: bool = False) -> str:
+    """Seal facts under a key; the seal of a row that came in a file says so, and covers that."""
     covered: list[Json] = [type(facts).__name__, *_values(facts)]
-    return f"{name_key(key)}:{hmac.digest(_own_key(key), canonical(covered), 'sha256').hex()}"
+    if is_imported:
+        covered.insert(0, IMPORTED)
+    made = f"{name_key(key)}:{hmac.digest(_own_key(key), canonical(covered), 'sha256').hex()}"
+    return f"{made}:{IMPORTED}" if is_imported else made
+
+
+def is_imported(seal: str | bytes | None) -> bool:
+    """Tell whether a seal says that its row came in a file, and was not made in this store."""
+    return isinstance(seal, str) and seal.endswith(f":{IMPORTED}")
 
 
 def judge(key: bytes, facts: Facts, seal: str | bytes | None) -> Flaw | None:
@@ -179,7 +190,7 @@ def judge(key: bytes, facts: Facts, seal: str | bytes | None) -> Flaw | None:
     if name_seal_key(seal) != name_key(key):
         return Flaw.OTHER_KEY
     try:
-        made = make_seal(key, facts)
+        made = make_seal(key, facts, is_imported=is_imported(seal))
     except (Invalid, TypeError, ValueError):  # no host writes facts that cannot be sealed
         return Flaw.CHANGED
     return None if hmac.compare_digest(made.encode(), seal.encode()) else Flaw.CHANGED

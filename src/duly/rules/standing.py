@@ -59,6 +59,8 @@ class Code(StrEnum):
     WRITES_LOST = "writes_lost"
     STANDBY_BEHIND = "standby_behind"
     STANDBY_PROMOTED = "standby_promoted"
+    IMPORTED = "imported"
+    HANDED_OVER = "handed_over"
     RESTORED = "restored"
     INTERNAL_FAULT = "internal_fault"
     PAUSED_UNBLOCKED = "paused_unblocked"

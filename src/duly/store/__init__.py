@@ -10,6 +10,7 @@ from duly.store import (
     approval,
     blob,
     bus,
+    carrying,
     delivery,
     event,
     forgetting,
@@ -187,6 +188,8 @@ class Store:
     tidy = in_turns(keeping.tidy)
     tidied_at = read(keeping.tidied_at)
     forget = barrier(forgetting.forget)
+    hand_over = barrier(carrying.hand_over)
+    take_in = barrier(carrying.take_in)
     note_act = barrier(keeping.note_act)
     note_restore = barrier(keeping.note_restore)
 

@@ -50,7 +50,7 @@ class Copy:
 
 async def back_up(backend: SqliteBackend, target: Path, env: Env) -> Copy:
     """Write a copy of the store as it is now under a name that is free."""
-    await env.call_blocking(lambda: _refuse_taken(target))
+    await env.call_blocking(lambda: refuse_taken(target))
     draft = target.with_name(target.name + DRAFT)
     async with _copied(backend, draft, env) as (connection, at):
         size_bytes = await env.call_blocking(lambda: _finish(connection, draft, target, at))
@@ -114,7 +114,8 @@ async def _copy(backend: SqliteBackend, copy: apsw.Connection, env: Env) -> int:
 # What follows blocks, and runs in a thread.
 
 
-def _refuse_taken(target: Path) -> None:
+def refuse_taken(target: Path) -> None:
+    """Refuse a name that is taken, or in a folder that is not there."""
     if os.path.lexists(target):
         raise _taken(target)
     if not target.parent.is_dir():
@@ -149,6 +150,11 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     connection.pragma("journal_mode", "delete")
     mark.mark_copy(connection, queries.load("upkeep"), at)
     connection.close()
+    return give_name(draft, target)
+
+
+def give_name(draft: Path, target: Path) -> int:
+    """Make a finished draft durable, and give it a name that is free; return its size."""
     sync_path(draft)
     size_bytes = draft.stat().st_size
     try:
@@ -156,7 +162,7 @@ def _finish(connection: apsw.Connection, draft: Path, target: Path, at: int) -> 
     except FileExistsError:
         raise _taken(target) from None  # whether or not it is still there
     except OSError:  # a disk that knows no links
-        _refuse_taken(target)
+        refuse_taken(target)
         draft.rename(target)
     try:
         sync_path(target.parent)
@@ -179,7 +185,7 @@ def _check(connection: apsw.Connection, seal_key: bytes | None) -> Problems:
             found += rows.texts
     except apsw.Error as error:
         found.append(str(error))
-    return Problems(tuple(found[:PROBLEMS_MAX]), rows.flawed)
+    return Problems(tuple(found[:PROBLEMS_MAX]), rows.flawed, rows.imported)
 
 
 def _check_rows(connection: apsw.Connection, seal_key: bytes | None) -> Problems:

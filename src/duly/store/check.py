@@ -30,16 +30,21 @@ INVARIANTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """What is wrong with a store: sentences, and the rows whose seal does not fit (L15)."""
+    """What is wrong with a store: sentences, and the rows whose seal does not fit (L15).
+
+    `imported` counts the rows that came in a file: sealed here, and not made here.
+    """
 
     texts: tuple[str, ...] = ()
     flawed: tuple[Flawed, ...] = ()
+    imported: int = 0
 
 
 def check(tx: Transaction, seal_key: bytes | None) -> Problems:
     """Say what is wrong with the rows of a store."""
     texts = tuple(_find_broken(tx))
-    return Problems(texts[:PROBLEMS_MAX], find_flaws(tx, seal_key, PROBLEMS_MAX))
+    ((imported,),) = tx.all("count_imported")
+    return Problems(texts[:PROBLEMS_MAX], find_flaws(tx, seal_key, PROBLEMS_MAX), imported)
 
 
 def _find_broken(tx: Transaction) -> Iterator[str]:

@@ -33,7 +33,7 @@ from duly.rules.forgetting import (
     titling,
 )
 from duly.rules.retention import FINAL
-from duly.rules.seal import Part, make_seal, renew_parts
+from duly.rules.seal import Part, is_imported, make_seal, renew_parts
 from duly.store import blob, people, seal, statements
 from duly.store.base import Transaction
 from duly.store.parameter import as_set
@@ -303,8 +303,9 @@ def _erase_row(tx: Transaction, row: MutationRow, sentence: str, *, is_whole: bo
         assert key is not None, row.id
         assert digests is not None, row.id
         digests = renew_parts(digests, {Part.TITLE: sentence, Part.LATE: None})
-        begun = make_seal(key, bare.facts)
-        end = make_seal(key, seal.end_facts(bare, digests))
+        mark = is_imported(row.end_seal)
+        begun = make_seal(key, bare.facts, is_imported=mark)
+        end = make_seal(key, seal.end_facts(bare, digests), is_imported=mark)
     tx.change(
         "erase_mutation",
         f"Mutation {row.id}",

@@ -25,6 +25,7 @@ from duly.rules.seal import (
     Texts,
     digest_parts,
     find_changed_parts,
+    is_imported,
     judge,
     make_seal,
     observe,
@@ -90,7 +91,7 @@ def seal_late(tx: Transaction, row: MutationRow, late: str) -> None:
         return
     digests = renew_parts(str(row.digests), {Part.LATE: late})
     here = {"id": row.id, "old_seal": row.end_seal, "digests": digests, "begun": row.seal}
-    seal = make_seal(key, end_facts(row, digests))
+    seal = make_seal(key, end_facts(row, digests), is_imported=is_imported(row.end_seal))
     tx.change("reseal_end", f"Mutation {row.id}", **here, seal=seal)
 
 
@@ -309,8 +310,10 @@ def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     if digests is None:
         ((_, contents),) = _contents_now(tx, (row.held_by,))
         digests = digest_parts(_texts(row, _digest_contents(contents)))
-    end = make_seal(key, end_facts(row, digests))
-    return EndSeal(row.id, row.end_seal, digests, make_seal(key, row.facts), end)
+    mark = is_imported(row.end_seal)
+    end = make_seal(key, end_facts(row, digests), is_imported=mark)
+    begun = make_seal(key, row.facts, is_imported=mark)
+    return EndSeal(row.id, row.end_seal, digests, begun, end)
 
 
 def reseal_ended(tx: Transaction, seals: Iterable[EndSeal]) -> None:

@@ -167,8 +167,8 @@ def _size(path: Path) -> int:
 def default_schema() -> Schema:
     """Read the schema and the statements that Duly ships."""
     text = queries.read("schema")
-    files = ("queries", "bus", "views", "survey", "upkeep", "forget", "blob", "slip", "model")
-    return Schema(text, queries.load(*files))
+    files = ("queries", "bus", "views", "survey", "upkeep", "forget", "export", "blob", "slip")
+    return Schema(text, queries.load(*files, "model"))
 
 
 async def open_sqlite(

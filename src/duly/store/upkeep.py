@@ -118,7 +118,7 @@ def note_restore(
         action = replace(action, detail=LOG_LOST)
     bus.hold(tx, since, now=now)
     if cause is not None:
-        _put_cause(tx, cause, since)
+        put_cause(tx, cause, since)
     # One of these may have been taken back since (G6, A3, G11, G12), or proven wrong (K10).
     tx.write("drop_all_gone")
     tx.write("drop_tokens")
@@ -142,7 +142,7 @@ def note_restore(
     return since
 
 
-def _put_cause(tx: Transaction, cause: BlindCause, since: int) -> None:
+def put_cause(tx: Transaction, cause: BlindCause, since: int) -> None:
     """Keep why workflows are blind since a moment, as long as one of them is."""
     if cause is BlindCause.LOST_WRITES and tx.one("get_timeline") != (tx.timeline,):
         cause = BlindCause.STANDBY_BEHIND

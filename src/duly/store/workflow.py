@@ -80,7 +80,7 @@ def deploy(
     if deployment.adopts is not None:
         take_proposal(tx, deployment.adopts)
     insert_version(tx, workflow_id, version, activated_at=now, now=now)
-    _declare(tx, deployment, now)
+    declare(tx, deployment, now)
     for capability in deployment.grants:
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
         tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
@@ -330,7 +330,7 @@ def insert_version(
     statements.must(inserted, f"Version {version.version} of workflow {workflow_id}, which exists,")
 
 
-def _declare(tx: Transaction, deployment: Deployment, now: int) -> None:
+def declare(tx: Transaction, deployment: Deployment, now: int) -> None:
     """Write handlers and topics; what the version no longer has is orphaned, never deleted (W9)."""
     workflow_id = deployment.workflow_id
     listening = ingress_of(tx, workflow_id)

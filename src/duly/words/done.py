@@ -115,6 +115,21 @@ def _forget(made: Answer, _: Args) -> str:
     return f"Erased: {told}. Message ids, keys and digests stay.{more}"
 
 
+def _export(made: Answer, _: Args) -> str:
+    what = f"Written: {made['path']} ({made['bytes']} bytes): {', '.join(made['workflows'])}."
+    needs = f" Secrets it needs: {', '.join(made['secrets'])}." if made["secrets"] else ""
+    over = " Paused here for good." if made["handed_over"] else " A copy: it goes on here."
+    return f"{what}{over}{needs}"
+
+
+def _import(made: Answer, _: Args) -> str:
+    what = f"Taken in, and paused: {', '.join(made['workflows'])} ({made['lines']} lines)."
+    grants = f" Granted: {', '.join(made['grants'])}." if made["grants"] else ""
+    needs = f" Secrets to set: {', '.join(made['secrets'])}." if made["secrets"] else ""
+    sealed = f" Not sealed: {made['unsealed']} changes." if made["unsealed"] else ""
+    return f"{what}{grants}{needs}{sealed}"
+
+
 def _copy(each: Answer) -> str:
     return f"{each['message_id']} in {each['topic']} of {each['workflow']}"
 
@@ -161,6 +176,8 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
         "another place."
     ),
     "drop_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is gone.",
+    "export": _export,
+    "import_": _import,
     "forget": _forget,
     "grant": _grant,
     "new_hook": _new_hook,

@@ -39,3 +39,72 @@ BACKUPS: Final[Mapping[str, Pair]] = {
         "Use the server's tools (docs/postgresql.md names them), and leave every out.",
     ),
 }
+
+# Why a line of an export does not fit what came before it.
+MISFITS: Final[Mapping[str, str]] = {
+    "order": "it stands in the wrong place",
+    "name": "its name is another one than the file says",
+    "twice": "it was there before",
+    "reference": "it names something that is not in the file before it",
+    "number": "its number is too large",
+    "content": "its content is not what its digest says, or cannot be shown",
+    "status": "its status contradicts the rest of it",
+    "too_long": "it is longer than this host allows",
+}
+_ANEW = "Export it again."
+EXPORTS: Final[Mapping[str, Pair]] = {
+    "nothing_to_export": ("No workflow is deployed here.", "Deploy one first."),
+    "not_a_file": ("{subject} is not a regular file.", "Name the file that was exported."),
+    "export_too_large": (
+        "This is more than one file may have ({lines} lines).",
+        "Export one workflow at a time, or copy the whole store.",
+    ),
+    "export_unreadable": (
+        "{subject}, line {line}: this is not a line of an export ({cause}).",
+        "Name a file that was exported, as it was written.",
+    ),
+    "export_newer": (
+        "{subject} was written by a newer Duly (format {found}; this one reads {known}).",
+        "Upgrade Duly here.",
+    ),
+    "export_cut": ("{subject} ends before its last line.", f"Copy the whole file. {_ANEW}"),
+    "export_changed": (
+        "{subject} is not what was written: its digest differs.",
+        f"Copy it once more. {_ANEW}",
+    ),
+    "export_misfit": ("Line {line} of the file does not fit: {why:misfit}.", _ANEW),
+    "export_unfit": ("{subject} says what no store can hold; nothing was taken in.", _ANEW),
+    "export_open": (
+        'Line {line}: {what} {which} of "{subject}" is still open, and only one store may end it.',
+        "End it in the store that exported it, then export with a hand-over.",
+    ),
+    "export_other_name": (
+        'The text of "{subject}" declares another name: {declared}.',
+        _ANEW,
+    ),
+    "export_ledger": (
+        "The change {subject} is not what its store had sealed; nothing was taken in.",
+        _ANEW,
+    ),
+    "export_known_row": (
+        "{subject}: something that {where} brings is in this store already.",
+        "Nothing was taken in.",
+    ),
+    "not_handed_over": (
+        "{subject} is a copy: its workflows may still run in the other store.",
+        "Export with a hand-over. If that store is lost, say that you take in a copy.",
+    ),
+    "workflow_name_taken": (
+        'A workflow "{subject}" is deployed here already.',
+        "Remove it first, if it is not needed.",
+    ),
+    "workflow_known": (
+        'The workflow "{subject}" ({id}) is or was here; its history would be there twice.',
+        "Take it in in another store.",
+    ),
+    "bus_number_ahead": ("{subject}: no bus has counted that far.", _ANEW),
+    "bus_not_told": (
+        '"{subject}" would take event {event} of the bus ({topic}) for one that it has done.',
+        "Wait until the bus has told it, then import again.",
+    ),
+}

@@ -52,6 +52,8 @@ PAUSED: Final = (
     "|a standby was promoted that lacks confirmed changes and knows nothing newer than {copied_at}"
     "{?standby_behind}"
     "|a standby was promoted that may lack what is newer than {copied_at}{?standby_promoted}"
+    "|the workflow was imported from a file of {copied_at} and knows nothing newer{?imported}"
+    "|the workflow was handed over to another store at {copied_at}{?handed_over}"
     "|the workflow was restored from a backup of {copied_at} and knows nothing newer"
     "|the workflow was paused by {paused_by}[ on {paused_since}]]"
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from duly.rules.blind import BlindCause
 from duly.rules.seal import Flaw, Part
-from duly.words.noun import say_times
+from duly.words.noun import say_number, say_times
 
 FLAWS: Final[Mapping[str, str]] = {
     Flaw.UNSEALED: "it has no seal",
@@ -32,6 +32,8 @@ BLIND: Final[Mapping[BlindCause, str]] = {
         "A standby of the server was promoted that lacks changes which the server had confirmed: "
         "it shows {since}."
     ),
+    BlindCause.IMPORTED: "This workflow was imported from a file of {since}.",
+    BlindCause.HANDED_OVER: "This workflow was handed over to another store at {since}.",
     BlindCause.PROMOTION: (
         "A standby of the server was promoted. It shows {since}, and may lack changes that hosts "
         "which are gone were told of."
@@ -67,6 +69,14 @@ def say_changed(row_id: str, flaw: str, parts: Sequence[str]) -> str:
     named = ", ".join(PARTS.get(each, each) for each in parts)
     why = FLAWS.get(flaw, flaw)  # a newer host may know other words
     return f"{row_id}: {why} ({named})." if named else f"{row_id}: {why}."
+
+
+def say_imported(count: int) -> str:
+    """Say what a seal cannot prove of changes that came in a file."""
+    return (
+        f"{say_number(count, 'change')} came in a file that was imported: not changed since, but "
+        "what was so before is not proven here."
+    )
 
 
 def say_unseen(unseen: Sequence[str]) -> str:

@@ -60,6 +60,10 @@ SHORT: Final[Mapping[str, str]] = {
     "standby_promoted": (
         "A standby was promoted; it may lack what was done since {copied_at}, and no host can tell"
     ),
+    "imported": f"Imported from a file of {{copied_at}}; {_BACKUP}",
+    "handed_over": (
+        "Handed over to another store at {copied_at}; what that store does is not known here"
+    ),
     "restored": f"Restored from a backup of {{copied_at}}; {_BACKUP}",
     "internal_fault": f"A fault of Duly or a connector{_ERROR}",
     "paused_unblocked": _PAUSED,
@@ -157,6 +161,10 @@ LONG: Final[Mapping[str, str]] = {
     "writes_lost": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
     "standby_behind": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
     "standby_promoted": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
+    "imported": f"{{stopped}}. {_COMPARE}",
+    "handed_over": (
+        "{stopped}. Leave it paused, or remove it. Resume it only if no other store has it."
+    ),
     "restored": f"{{stopped}}[; back then Duly was {{doing}}]. {_COMPARE}",
     "internal_fault": (
         f"A fault of Duly or a connector came up while {{doing}}{_ERROR}. Fix it, {_OR_END}."

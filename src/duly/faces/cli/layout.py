@@ -19,7 +19,7 @@ from duly.faces.cli.call import claim, value
 from duly.faces.cli.view import View
 from duly.words.page import event_word
 from duly.words.replay import say_replay
-from duly.words.seal import say_changed, say_once, say_sound, say_unseen
+from duly.words.seal import say_changed, say_imported, say_once, say_sound, say_unseen
 
 Answer: TypeAlias = Any
 Entry: TypeAlias = Callable[[Answer, View], None]
@@ -118,6 +118,8 @@ def verified(answer: Answer, view: View) -> None:
         say(each, indent=2)
     for each in answer["changed"]:
         say(say_changed(each["id"], each["flaw"], each["parts"]), indent=2)
+    if answer.get("imported"):
+        say(say_imported(answer["imported"]))
     say(say_unseen(answer["unseen"]))
 
 
@@ -127,6 +129,8 @@ def certified(answer: Answer, view: View) -> None:
     say(say_once(bool(changed), answer["applied"], answer["open"]))
     for each in changed:
         say(say_changed(each["id"], each["seal"]["flaw"], each["seal"]["parts"]), indent=2)
+    if imported := sum(each["seal"].get("is_imported", False) for each in answer["changes"]):
+        say(say_imported(imported))
     entry.fields({name: each for name, each in answer.items() if name != "unseen"})
     say(say_unseen(answer["unseen"]))
 

@@ -225,6 +225,12 @@ ROWS: Final[Mapping[str, Row]] = {
     "secret list": Row(KEEP, "List the secrets by name.", verb="secrets"),
     "secret drop": Row(KEEP, "Forget a secret.", verb="drop_secret"),
     "backup": Row(KEEP, "Copy the store while it runs.", meanwhile="Copying the store …"),
+    "export": Row(
+        KEEP, "Write workflows with their history to a file.", meanwhile="Writing the file …"
+    ),
+    "import": Row(
+        KEEP, "Take in workflows from a file.", verb="import_", meanwhile="Reading the file …"
+    ),
     "verify": Row(
         KEEP,
         "Check the whole store.",

@@ -73,6 +73,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     "seen": "What the answer before said; a change since then is answered at once.",
     "seconds": "How long at most, 1 to 45.",
     "replay": "Let it do things again because something bears another name.",
+    "export.workflow": "Only this workflow; without it all of them.",
+    "hand_over": "Pause it here for good, so that another store can take it in.",
+    "copy": "Take in a file that was not handed over.",
     "key": "The key of its address, in place of a signature.",
 }
 Given: TypeAlias = dict[str, Any]

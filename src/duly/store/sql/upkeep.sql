@@ -168,6 +168,10 @@ delete from deferred where id in (
   select d.id from deferred d where d.status = :status and d.fire_at < :before and (d.fired_at is null or d.fired_at < :before)
   order by d.fire_at limit :limit) and status <> 'scheduled'
 
+-- count_imported
+-- Changes that came in a file, for a check of the whole store (scan of mutation).
+select count(*) from mutation where end_seal like '%:imported'
+
 -- blind_workflow
 -- Paused by the host and not by a person, until a person resumes; of two blind times the earlier holds (H5).
 update workflow set paused = 1, paused_since = coalesce(paused_since, :now),
