@@ -341,7 +341,7 @@ async def test_what_no_database_holds_is_refused_as_a_whole(
     raw = path.read_bytes().replace(b'"status":"consumed"', b'"status":"reserved"')
     path.write_bytes(resealed(raw))
     other = await elsewhere(play)
-    unchecked = {EventLine: lambda _, seen, line: seen.events.add(line.seq)}
+    unchecked: dict[Any, Any] = {EventLine: lambda _, seen, line: seen.events.add(line.seq)}
     monkeypatch.setattr(carried_rules, "_CHECKS", {**carried_rules._CHECKS, **unchecked})
     with pytest.raises(RequestRefused) as raised:
         await other.host.import_(path)

@@ -64,6 +64,8 @@ GIVEN: Final[Mapping[str, str]] = {
     "models": "",
     "figures": "",
     "forget": "1 --workflow rests",
+    "export": "all.jsonl",
+    "import_": "missing.jsonl",
     "questions": "asks",
     "certificate": "{proposed}",
     "find": "a --limit 3",
@@ -141,7 +143,7 @@ REFUSED: Final = frozenset(
         *("tidy", "amend", "revoke_allowance", "new_link", "receive"),
         *("revoke_token", "sign_in", "sign_out", "who", "decline", "prove"),
         *("pair", "unpair", "asked", "adopt", "proposal", "simulate", "offered", "pin"),
-        *("begin_oauth", "finish_oauth", "write", "forget"),
+        *("begin_oauth", "finish_oauth", "write", "forget", "import_"),
     }
 )
 # Commands whose help has examples of its own, with what only they can do.

@@ -71,7 +71,7 @@ def test_every_verb_of_the_store_sat_every_question() -> None:
 
 
 BARRIERS = {
-    "forget",
+    *("forget", "hand_over", "take_in"),
     *("decline_version", "begin_proof", "keep_proof_handle", "end_proof"),
     *("deploy", "keep_version", "set_paused", "run_now", "remove", "grant", "revoke", "reconnect"),
     *(

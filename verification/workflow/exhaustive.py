@@ -92,6 +92,8 @@ UNCOVERED: Final = {
     "note_act": "it says who copied the store, and moves no run",
     "note_restore": _RESTORED,
     "resume_bus": "no scenario opens a store that was restored",
+    "hand_over": "no scenario has two stores; tests/desk/test_carrying.py has",
+    "take_in": "no scenario has two stores; tests/desk/test_carrying.py has",
     "forget": "no scenario erases an input; tests/desk/test_forgetting.py does",
     "tidy": "no scenario is long enough to have old history",
     "replan": "no scenario has a schedule; the three weeks have",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from duly.desk.base import USER, Desk, HasDesk, find
-from duly.desk.deploy import examine
+from duly.desk.deploy import examine as examine
 from duly.desk.hook import HOOKS
 from duly.desk.upkeep import path_of
 from duly.engine import draft as drafts
@@ -118,8 +118,9 @@ class Carrying(HasDesk):
             made = await _write(desk, target, homes, is_handed_over=hand_over)
             if not hand_over:
                 try:
-                    noted = {"target": str(target), "action": action, "now": desk.now_ms}
-                    await desk.parts.store.note_act(**noted)
+                    await desk.parts.store.note_act(
+                        target=str(target), action=action, now=desk.now_ms
+                    )
                 except BaseException:
                     export_file.drop_export(target)
                     raise

@@ -24,7 +24,6 @@ from duly.rules.event import EventStatus, parse_title
 from duly.rules.export import (
     KINDS,
     AllowanceLine,
-    AnyLine,
     BlobLine,
     BlobPartLine,
     CauseLine,
@@ -113,7 +112,7 @@ class Carried:
     _seen: _Seen | None = None
     _number: int = 0
 
-    def take(self, line: AnyLine, number: int) -> None:
+    def take(self, line: ExportLine, number: int) -> None:
         """Take the next line."""
         self._number = number
         if isinstance(line, HeadLine):

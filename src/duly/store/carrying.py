@@ -25,7 +25,6 @@ from duly.rules.carried import Carried, order_runs, read_part
 from duly.rules.export import (
     ActionLine,
     AllowanceLine,
-    AnyLine,
     BlobLine,
     BlobPartLine,
     CauseLine,
@@ -66,7 +65,7 @@ class NumberedLine:
     """A line of a file that was read and fits what came before it."""
 
     number: int
-    line: AnyLine
+    line: ExportLine
 
 
 @dataclass(frozen=True, slots=True)

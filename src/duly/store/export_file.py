@@ -131,7 +131,7 @@ class ExportFile:
 def _open(path: Path) -> Iterator[BinaryIO]:
     # A pipe, or another thing that only looks like a file, would hold its reader for good.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise RequestRefused(code="not_a_file", subject=str(path))
