@@ -44,8 +44,8 @@ PathGiven = Annotated[str | PathLike[str], Crosses(WholePath)]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """A file with workflows that is on the disk, and what whoever takes it in needs besides.
+class ExportedFlows:
+    """A file with workflows that is on the disk, and which secrets they need.
 
     `secrets` are names, as `connector.name`; a webhook is one of `hooks`. `handed_over`: they are
     paused here since.
@@ -61,7 +61,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedFlows:
     """Workflows that were taken in; each is paused until a person resumes it.
 
     They know what was done until `at`. `unsealed` counts changes that were not whole in the store
@@ -98,7 +98,7 @@ class Carrying(HasDesk):
         workflow: str | None = None,
         hand_over: bool = False,
         by: str = USER,
-    ) -> Exported:
+    ) -> ExportedFlows:
         """Write a workflow with its grants and history to a new file, or every workflow.
 
         With `hand_over` it is paused here for good, so that another store can take it in; that is
@@ -110,7 +110,7 @@ class Carrying(HasDesk):
         target = path_of(path)
         homes = await desk.look(lambda tx: _find_homes(tx, workflow))
 
-        async def act() -> Exported:
+        async def act() -> ExportedFlows:
             # A name that is taken is refused before anything is paused.
             await desk.parts.env.call_blocking(partial(export_file.check_target, target))
             if hand_over:
@@ -129,7 +129,7 @@ class Carrying(HasDesk):
         return await desk.complete(act)
 
     @act(scope=Scope.ADMIN, example={"path": "/backups/invoices.jsonl"})
-    async def import_(self, path: PathGiven, *, copy: bool = False, by: str = USER) -> Imported:
+    async def import_(self, path: PathGiven, *, copy: bool = False, by: str = USER) -> ImportedFlows:
         """Take in the workflows of a file that another store exported; each is paused.
 
         A file that was not handed over shows workflows that may still run in the other store. It
@@ -159,7 +159,7 @@ class Carrying(HasDesk):
         )
         taken = await _take_in(desk, verb, file)
         missing = await desk.ask(lambda tx: _missing(tx, head.secrets))
-        return Imported(
+        return ImportedFlows(
             file,
             moment(head.at),
             head.handed_over,
@@ -200,7 +200,7 @@ async def _hand_over(desk: Desk, homes: Sequence[WorkflowRow], action: Action) -
 
 async def _write(
     desk: Desk, target: Path, homes: Sequence[WorkflowRow], *, is_handed_over: bool
-) -> Exported:
+) -> ExportedFlows:
     at = desk.now_ms
     names = tuple(each.name for each in homes)
     secrets: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ async def _write(
         return export_file.write_export(target, put_all)
 
     made = await desk.ask(read)
-    return Exported(target, made.size_bytes, made.lines, moment(at), names, secrets, is_handed_over)
+    return ExportedFlows(target, made.size_bytes, made.lines, moment(at), names, secrets, is_handed_over)
 
 
 def _list_secrets(tx: Transaction, homes: Sequence[WorkflowRow]) -> tuple[str, ...]:
