@@ -1,4 +1,4 @@
-"""A workflow goes from a file to a server and on to another file; nothing is done again (H1, H5)."""
+"""A workflow goes from a file to a server and to another file; nothing is done again (H1, H5)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,9 @@ class Carrying(HasDesk):
         return await desk.complete(act)
 
     @act(scope=Scope.ADMIN, example={"path": "/backups/invoices.jsonl"})
-    async def import_(self, path: PathGiven, *, copy: bool = False, by: str = USER) -> ImportedFlows:
+    async def import_(
+        self, path: PathGiven, *, copy: bool = False, by: str = USER
+    ) -> ImportedFlows:
         """Take in the workflows of a file that another store exported; each is paused.
 
         A file that was not handed over shows workflows that may still run in the other store. It
@@ -218,7 +220,9 @@ async def _write(
         return export_file.write_export(target, put_all)
 
     made = await desk.ask(read)
-    return ExportedFlows(target, made.size_bytes, made.lines, moment(at), names, secrets, is_handed_over)
+    return ExportedFlows(
+        target, made.size_bytes, made.lines, moment(at), names, secrets, is_handed_over
+    )
 
 
 def _list_secrets(tx: Transaction, homes: Sequence[WorkflowRow]) -> tuple[str, ...]:
