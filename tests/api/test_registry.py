@@ -33,7 +33,8 @@ SCOPES: Final = {
     "reconnect deploy rollback grant revoke bus.cancel bus.discard bus.resume bus.retry "
     "bus.unsubscribe sql adopt decline write answer",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
-    "export import_ forget new_link new_hook prove channels pair unpair offered pin begin_oauth finish_oauth",
+    "export import_ forget new_link new_hook prove "
+    "channels pair unpair offered pin begin_oauth finish_oauth",
 }
 
 

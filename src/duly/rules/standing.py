@@ -256,8 +256,7 @@ def _is_blind(cause: BlindCause) -> Callable[[Facts], bool]:
     return lambda it: it.paused and it.copied_at_ms is not None and it.blind_cause is cause
 
 
-_NEEDS, _STOPPED = Standing.NEEDS_ATTENTION, Standing.STOPPED
-_RUNNING, _IDLE = Standing.RUNNING, Standing.IDLE
+_NEEDS, _STOPPED, _RUNNING, _IDLE = Standing
 _LOGIC, _TRANSIENT = Status.FAILED_LOGIC, Status.PAUSED_TRANSIENT
 
 # What only a person can answer.

@@ -160,7 +160,7 @@ def hand_over(
     It is refused while a run of one of them is open: only one store may answer for it (L3).
     """
     dropped: list[str] = []
-    for workflow_id in workflow_ids:
+    for workflow_id in sorted(workflow_ids):  # two hosts lock them in the same order
         name = statements.look(tx, workflow_id).name
         open_run = tx.one("open_run", workflow_id=workflow_id)
         if open_run is not None:
@@ -369,6 +369,8 @@ def _pass_bus(tx: Transaction, number: int, deployments: Iterable[Deployment], n
         return
     if number > 2 * now * NUMBERS_PER_MS:  # no bus counts so far; there would be no numbers left
         raise RequestRefused(code="bus_number_ahead", subject=f"bus:{number}")
+    # First, and locked until the end: an emit in between would have such a number.
+    tx.write("pass_bus_numbers", least=number)
     for deployment in deployments:
         for topic in deployment.topics:
             if topic.bus_topic is None:
@@ -382,4 +384,3 @@ def _pass_bus(tx: Transaction, number: int, deployments: Iterable[Deployment], n
                     facts=facts,
                     next=see("bus.journal"),
                 )
-    tx.write("pass_bus_numbers", least=number)
