@@ -96,7 +96,7 @@ def test_a_word_of_two_alphabets_is_marked(text: str, seen: str | None) -> None:
     [
         ("ceo@\u0430\u0440\u0440\u04cf\u0435.com", r"ceo@\u0430\u0440\u0440\u04cf\u0435.com"),
         ("\u0441\u0435\u043e@acme.com", r"\u0441\u0435\u043e@acme.com"),  # not ceo
-        ("\u0440\u043e\u043c\u0430@\u043f\u043e\u0447\u0442\u0430.\u0440\u0444", None),  # all Russian
+        ("\u0440\u043e\u043c\u0430@\u043f\u043e\u0447\u0442\u0430.\u0440\u0444", None),  # Russian
         ("\u0430\u0440\u0440.com/pay", r"\u0430\u0440\u0440.com/pay"),
         ("www.\u03bf\u03bf.org", r"www.\u03bf\u03bf.org"),
         ("\u0444\u0430\u0439\u043b.txt", None),  # "file", which is read as Russian

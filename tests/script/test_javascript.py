@@ -208,7 +208,7 @@ def test_topics_are_read_where_they_are_written_out(topics: str, found: list[str
     text = f"""
       const B = "b"; const ALL = ["a", B]; const make = () => ALL;
       export default Keep.workflow({{ name: "x", topics: {topics}, producers: {{
-        p: async (ctx, state) => {{ await ctx.publish(B, {{ messageId: "1", title: `t${{state}}` }}); }},
+        p: async (ctx, s) => {{ await ctx.publish(B, {{ messageId: "1", title: `t${{s}}` }}); }},
       }} }});"""
     assert rules(analyse(Source(Language.JAVASCRIPT, text), CATALOG)) == found
 

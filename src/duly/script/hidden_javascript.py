@@ -46,7 +46,7 @@ CHANGED: Final = frozenset({"assignment_expression", "augmented_assignment_expre
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedPlaces:
     """What a reader of flows has followed, and which names stand for `ctx` or a part of it.
 
     Names belong to a whole function of the module, with all that is written inside of it.
@@ -89,7 +89,7 @@ def _only(node: Tree, is_held: bool) -> Tree | None:
     return next(iter(inside(node)), None) if is_held else None
 
 
-def find_hidden(root: Tree, followed: Followed, effort: Effort) -> Iterator[Tree]:
+def find_hidden(root: Tree, followed: FollowedPlaces, effort: Effort) -> Iterator[Tree]:
     """Yield the places where a text uses `ctx` in a way that is not followed."""
     for key, held in followed.holders.items():
         for node, around in everything_inside(followed.read[key]):

@@ -31,7 +31,7 @@ HARMLESS: Final = frozenset({"__name__", "__class__", "__doc__", "__init__"})
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedNames:
     """What a reader of flows has followed, and which names stand for `ctx` or a part of it.
 
     Names belong to a whole function of the module, with all that is written inside of it.
@@ -63,7 +63,7 @@ class Followed:
         self.nodes.add(root)
 
 
-def find_hidden(tree: ast.Module, followed: Followed, effort: Effort) -> Iterator[ast.AST]:
+def find_hidden(tree: ast.Module, followed: FollowedNames, effort: Effort) -> Iterator[ast.AST]:
     """Yield the places where a text uses `ctx` in a way that is not followed."""
     for key, held in followed.holders.items():
         # What decorates the outermost function is its place in the workflow, or judged below.
@@ -78,7 +78,7 @@ def find_hidden(tree: ast.Module, followed: Followed, effort: Effort) -> Iterato
     yield from _exchanged(tree, followed, effort)
 
 
-def _is_lost(node: ast.Name, held: set[str], followed: Followed) -> bool:
+def _is_lost(node: ast.Name, held: set[str], followed: FollowedNames) -> bool:
     """Tell whether a name of a part of `ctx` stands where nothing is known of it any more."""
     if not isinstance(node.ctx, ast.Load):
         return node.id == "self"  # the methods of another object would be called then
@@ -97,7 +97,7 @@ def _is_door(node: ast.AST) -> bool:
     return False
 
 
-def _exchanged(tree: ast.Module, followed: Followed, effort: Effort) -> Iterator[ast.AST]:
+def _exchanged(tree: ast.Module, followed: FollowedNames, effort: Effort) -> Iterator[ast.AST]:
     """Yield where a function that `ctx` goes through may be another one when the text runs."""
     functions = [followed.read[key] for key in followed.holders]
     passing = {each.name for each in functions}

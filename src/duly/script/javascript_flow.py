@@ -17,7 +17,7 @@ from tree_sitter import Node as Tree
 
 from duly.rules.catalog import JsonType
 from duly.script.constant_javascript import JavaScriptConstants
-from duly.script.hidden_javascript import Followed
+from duly.script.hidden_javascript import FollowedPlaces
 from duly.script.javascript_name import (
     FUNCTIONS,
     JavaScriptNames,
@@ -91,7 +91,7 @@ class JavaScriptFlow:
     handed_on: Mapping[str, list[int]] = field(default_factory=dict)
     around: Tree | None = None  # the function that is being read
     constants: JavaScriptConstants = field(default_factory=JavaScriptConstants)
-    followed: Followed = field(default_factory=Followed)
+    followed: FollowedPlaces = field(default_factory=FollowedPlaces)
 
     def function(
         self,

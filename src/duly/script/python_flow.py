@@ -13,7 +13,7 @@ from typing import Final
 
 from duly.rules.catalog import JsonType
 from duly.script.constant_python import PythonConstants
-from duly.script.hidden_python import Followed
+from duly.script.hidden_python import FollowedNames
 from duly.script.outline import (
     NAMES_PER_LOOK,
     READINGS_MAX,
@@ -63,7 +63,7 @@ class PythonFlow:
     outline: Outline
     names: PythonNames
     constants: PythonConstants = field(default_factory=PythonConstants)
-    followed: Followed = field(default_factory=Followed)
+    followed: FollowedNames = field(default_factory=FollowedNames)
 
     # -- functions ------------------------------------------------------------------------------
 
