@@ -14,27 +14,21 @@ ACCOUNT = ("tests/connectors/test_account.py",)
 CONNECTION = ("tests/connectors/test_connection.py",)
 
 
-async def _believe_a_yes(
-    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
-) -> Any:
+async def _believe_a_yes(parts: Any, tool: Any, call: Any, verdict: Any) -> Any:
     if isinstance(verdict, Applied):
         return verdict
-    return await BELIEVE(store, outside, tool, call, verdict, now=now)
+    return await BELIEVE(parts, tool, call, verdict)
 
 
-async def _believe_a_no(
-    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
-) -> Any:
+async def _believe_a_no(parts: Any, tool: Any, call: Any, verdict: Any) -> Any:
     if isinstance(verdict, NotApplied):
         return verdict
-    return await BELIEVE(store, outside, tool, call, verdict, now=now)
+    return await BELIEVE(parts, tool, call, verdict)
 
 
-async def _believe_whenever(
-    store: Any, outside: Any, tool: Any, call: Any, verdict: Any, *, now: int
-) -> Any:
-    same = replace(call, basis=outside.basis_now(tool.name))
-    return await BELIEVE(store, outside, tool, same, verdict, now=now)
+async def _believe_whenever(parts: Any, tool: Any, call: Any, verdict: Any) -> Any:
+    same = replace(call, basis=parts.outside.basis_now(tool.name))
+    return await BELIEVE(parts, tool, same, verdict)
 
 
 BREAKS = (

@@ -12,8 +12,7 @@ Law 2: a mail is written by strangers: it is read in a locked process (K7), as f
 Law 3: a sent mail carries a mark made from its key. It is found again in the folder of sent mails.
        That it is not there is said only where no mail that came since was removed; the host
        believes it only after a trial with this account (K10).
-Law 4: what files a mail (move, flag, draft) leaves its mark in the folder itself, and is found
-       again by it.
+Law 4: what files a mail (move, flag, draft) leaves a mark in the folder, and is found by it.
 """
 
 from __future__ import annotations

@@ -484,9 +484,7 @@ class Ledger:
             # The reason is a connector's own text. Stored uncleaned it could fail, and the
             # question would be asked for ever (L5, A5).
             return type(verdict)(self._successor.clean(verdict.reason))
-        store, outside = self._parts.store, self._parts.outside
-        now = self._parts.env.now_ms()
-        return await proof.believe(store, outside, tool, call, verdict, now=now)
+        return await proof.believe(self._parts, tool, call, verdict)
 
     def miss_wait_ms(self, outage: Outage | None) -> int:
         """Return how long to wait after a question that could not be asked (L5)."""

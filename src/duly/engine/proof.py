@@ -41,7 +41,6 @@ from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.redaction import redact_text
 from duly.rules.schedule import moment
 from duly.rules.value import Json, decode, encode
-from duly.store import Store
 from duly.store.proof import ProofRow
 from duly.store.record import Action
 from duly.words.asking import DELETED_UNSEEN, SENT_OTHERWISE, say_unbelieved
@@ -65,27 +64,21 @@ def is_valid(row: ProofRow | None, basis: str | None) -> bool:
 
 
 async def believe(
-    store: Store,
-    outside: Registry,
-    tool: Tool,
-    call: Call,
-    verdict: Applied | NotApplied | Unsure,
-    *,
-    now: int,
+    parts: Parts, tool: Tool, call: Call, verdict: Applied | NotApplied | Unsure
 ) -> Applied | NotApplied | Unsure:
     """Return a verdict about a call as far as it is believed (laws 2, 4 and 5)."""
     if isinstance(verdict, Unsure):
         return verdict
     is_done = isinstance(verdict, Applied)
-    if not is_done and call.basis != outside.basis_now(tool.name):
+    if not is_done and call.basis != parts.outside.basis_now(tool.name):
         return Unsure(SENT_OTHERWISE)
     if tool.proof is ProofBy.TRIAL:
-        row, _ = await store.find_proof(tool.name)
-        if not is_valid(row, outside.basis_now(tool.name)):
+        row, _ = await parts.store.find_proof(tool.name)
+        if not is_valid(row, parts.outside.basis_now(tool.name)):
             return Unsure(say_unbelieved(is_done=is_done))
     # One that was sent several times may have been done by the first send of all.
     since = call.sent_at if call.attempt == 1 else call.first_sent_at
-    age_s = (moment(now) - since).total_seconds()
+    age_s = (moment(parts.env.now_ms()) - since).total_seconds()
     within = {"lag_s": tool.lag_s, "timeout_s": tool.timeout_s}
     if not is_done and is_absence_stale(tool.deleted, age_s, **within):
         return Unsure(DELETED_UNSEEN)

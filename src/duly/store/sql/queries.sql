@@ -170,7 +170,7 @@ where id = :id and removed_at is null and (holder = :host or not exists (select 
 
 -- claim_gone
 -- A workflow that is bound to a machine on which no host has served for ten minutes, and whose call has an unknown outcome: a host elsewhere says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
--- A host that stands in already, and does not know it any more, takes it anew whatever has become of it: else no host could give it back.
+-- A host that stands in already, and does not know it any more, takes it anew, also if its machine or its call is back: else no host could give it back.
 update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)
   and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
