@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -204,17 +204,21 @@ async def _telling(ctx: Any) -> AsyncIterator[None]:
     if token is None:
         yield
         return
-    telling = asyncio.ensure_future(_tell(ctx, token))
+    is_over = asyncio.Event()
+    telling = asyncio.ensure_future(_tell(ctx, token, is_over))
     try:
         yield
     finally:
+        is_over.set()
         telling.cancel()
         await asyncio.wait((telling,))
 
 
-async def _tell(ctx: Any, token: str | int) -> None:
+async def _tell(ctx: Any, token: str | int, is_over: asyncio.Event) -> None:
     for count in itertools.count(1):
-        await asyncio.sleep(PROGRESS_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(is_over.wait(), PROGRESS_S)
+            return
         passed_s = count * PROGRESS_S
         await ctx.session.send_progress_notification(
             token,
