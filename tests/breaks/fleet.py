@@ -108,7 +108,7 @@ BREAKS = (
     Break(
         "H10",
         "duly.store.upkeep",
-        "_put_cause",
+        "put_cause",
         lambda tx, cause, since: None,
         (f"{STANDBY}::test_a_promoted_standby_that_lost_acknowledged_rows_is_noticed",),
         "a promoted standby is called a backup",

@@ -241,7 +241,7 @@ BREAKS = (
         "L11",
         "duly.rules.seal",
         "make_seal",
-        lambda key, facts: f"{name_key(key)}:sealed",
+        lambda key, facts, **_: f"{name_key(key)}:sealed",
         SEALS,
         "a seal covers nothing",
     ),

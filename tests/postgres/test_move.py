@@ -117,7 +117,7 @@ async def test_a_server_that_hosts_have_looked_at_takes_a_store(
     await filled(path, outside)
     with database(place) as url:
         async with opened(url, outside):
-            with pytest.raises(RequestRefused, match="already has hosts at work"):
+            with pytest.raises(RequestRefused, match="already has hosts"):
                 await move_store(path, url, Loop())
         with psycopg.connect(url) as connection:
             connection.execute("update store set key_name = 'of another key'")

@@ -17,7 +17,7 @@ WORDS_MIN = 4
 WORD = re.compile(r"(?<![\w{])[A-Za-z]{2,}(?![\w}])")
 # What looks like a sentence and is none: types in quotes, patterns, media types, and code that
 # examples hold.
-CODE = re.compile(r"\w\[|\\b|\bimport\b| \| |^application/\S+$")
+CODE = re.compile(r"\w\[|\\b|\(\?:|\bimport\b| \| |^application/\S+$")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

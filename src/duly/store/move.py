@@ -98,7 +98,7 @@ def _copy(backend: SqliteBackend, server: psycopg.Connection[Row]) -> Moved:
     server.execute(own["lock_hosts"].encode())  # none comes, and no other move (law 3)
     ((hosts,),) = server.execute(own["count_live_hosts"].encode()).fetchall()
     if hosts:
-        raise RequestRefused(code="server_not_empty", subject=NAME, facts={"what": "hosts at work"})
+        raise RequestRefused(code="server_not_empty", subject=NAME, facts={"what": "hosts"})
     for (text,) in server.execute(own["defer_references"].encode()).fetchall():
         server.execute(text)
     for name in ("empty_counters", "empty_upkeep", "drop_key_name"):
