@@ -102,11 +102,13 @@ class Handler:
             return "552 too much"
         office.tell("before taking")
         office.busy += 1
+        # Decided before the mail is seen to be taken: a test may change it as soon as it sees that.
+        is_silent = office.is_silent
         # In a thread, so that a client that hangs up does not leave half of it done.
         taking = server.loop.run_in_executor(None, office.take, envelope)
         await asyncio.shield(taking)
         office.tell("after taking")
-        if office.is_silent:
+        if is_silent:
             server.transport.abort()
         return "250 taken"
 
