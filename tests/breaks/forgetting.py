@@ -83,6 +83,14 @@ BREAKS = (
     Break(
         "H5",
         "duly.store.shelf",
+        "_oldest_first",
+        lambda names, made: names,
+        COPIES,
+        "the copy just made goes where others are dated ahead",
+    ),
+    Break(
+        "H5",
+        "duly.store.shelf",
         "clear_drafts",
         lambda folder: None,
         COPIES,

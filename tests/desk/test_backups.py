@@ -65,6 +65,19 @@ async def test_a_copy_is_due_by_the_newest_file_and_not_by_a_memory(duly_world: 
     assert len(names(folder)) == 2
 
 
+async def test_the_copy_just_made_stays_beside_copies_dated_ahead(duly_world: Stage) -> None:
+    """H5: what a clock that was ahead has named goes before every copy that is dated right."""
+    play, folder = await started(duly_world)
+    await keep(play, folder)
+    (right,) = names(folder)
+    for days in (30, 60):
+        (folder / shelf.name_copy(play.now + days * DAY_MS)).write_bytes(b"ahead")
+    await play.stage.advance(DAY_S)
+    made = shelf.name_copy(play.now)
+    await keep(play, folder, BackupSettings(every="1d", keep=2))
+    assert names(folder) == [right, made]
+
+
 async def test_older_copies_go_only_when_the_new_one_is_whole(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,7 +157,7 @@ async def test_a_folder_that_is_a_link_is_refused(duly_world: Stage, tmp_path: P
     (entry,) = await play.host.attention()
     assert "is a link" in entry.reason.facts["error"]
     with pytest.raises(RequestRefused):
-        shelf.drop_old(folder, 1)
+        shelf.drop_old(folder, 1, shelf.name_copy(play.now))
 
 
 def test_a_file_that_is_no_copy_is_not_whole(tmp_path: Path) -> None:

@@ -65,5 +65,5 @@ class Backups(HasDesk):
             # Not in a thread: a task that is cancelled while it waits would leave the copy.
             backup.take_back(target)
             raise
-        gone = await env.call_blocking(partial(shelf.drop_old, folder, keep))
+        gone = await env.call_blocking(partial(shelf.drop_old, folder, keep, target.name))
         log.info("Backup written: %s; %d older removed.", target, len(gone))

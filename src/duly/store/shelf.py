@@ -2,7 +2,8 @@
 
 Law 1: only regular files with a name that a host gives are looked at; every other file, and every
        link, is left alone. The folder itself must not be a link.
-Law 2: a copy goes only after a newer one was made and checked.
+Law 2: a copy goes only after a newer one was made and checked, and the one just made stays: a copy
+       that is dated later than it was written by a clock that was ahead, and goes first.
 Law 3: a draft that a killed host left is removed before the next copy is begun.
 """
 
@@ -62,15 +63,21 @@ def check_whole(path: Path, seal_key: bytes | None) -> None:
         )
 
 
-def drop_old(folder: Path, keep: int) -> tuple[str, ...]:
-    """Remove the oldest copies beyond those that stay; return their names."""
+def drop_old(folder: Path, keep: int, made: str) -> tuple[str, ...]:
+    """Remove the oldest copies beyond those that stay, `made` among them; return their names."""
     with _opened(folder) as handle:
-        old = _list(handle, "")[:-keep]
+        old = _oldest_first(_list(handle, ""), made)[:-keep]
         for name in old:
             os.unlink(name, dir_fd=handle)
     if old:
         sync_path(folder)
     return old
+
+
+def _oldest_first(names: tuple[str, ...], made: str) -> tuple[str, ...]:
+    """Put what is dated ahead of the copy just made before all others."""
+    ahead = tuple(name for name in names if name > made)
+    return ahead + tuple(name for name in names if name <= made)
 
 
 @contextmanager
