@@ -47,6 +47,17 @@ def test_an_image_runs_as_an_ordinary_user_and_gets_its_signals(folder: str) -> 
     assert command[:2] == ["duly", "serve"]
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_image_installs_this_wheel_and_no_package_of_that_name(folder: str) -> None:
+    """A5: another author's package of that name would be given the key."""
+    found = instructions(folder)
+    assert ("COPY", "duly-*.whl /tmp/") in found
+    installs = [rest for word, rest in found if word == "RUN" and "pip install" in rest]
+    (words,) = (shlex.split(rest.split("pip install", 1)[1].split("&&")[0]) for rest in installs)
+    assert [each for each in words if not each.startswith("-")] == ["$1[postgres]"]
+    assert installs[0].startswith("set -- /tmp/duly-*.whl &&")
+
+
 @pytest.mark.parametrize(("status", "is_well"), [(200, True), (503, False)])
 def test_the_health_check_says_what_the_page_says(status: int, is_well: bool) -> None:
     """G13: it asks where the page is by default, and fails where the host is silent."""

@@ -66,6 +66,40 @@ def test_a_service_is_installed_looked_at_and_removed(tmp_path: Path, said: Path
     ]
 
 
+def test_projects_of_one_folder_name_have_services_of_their_own(tmp_path: Path, said: Path) -> None:
+    """Removing the one would stop the other, and only one of them would run."""
+    units = tmp_path / "config/systemd/user"
+    for parent in ("a", "b"):
+        (tmp_path / parent).mkdir()
+        done = call(make_project(tmp_path / parent / "letters"), "service", "install")
+        assert done.exit_code == 0
+    assert len([*units.iterdir()]) == 2
+    assert call(tmp_path / "b" / "letters", "service", "remove").exit_code == 0
+    (left,) = units.iterdir()
+    assert str(tmp_path / "a") in left.read_text()
+
+
+def test_a_unit_that_changed_is_what_runs(tmp_path: Path, said: Path) -> None:
+    folder = make_project(tmp_path / "letters")
+    name = Unit(folder, Path()).name
+    for more in ((), (), ("--environment", str(tmp_path / "key"))):
+        assert call(folder, "service", "install", *more).exit_code == 0
+    restarts = [line for line in said.read_text().splitlines() if "restart" in line]
+    assert restarts == [f"systemctl --user restart {name}"]
+
+
+def test_root_says_who_runs_a_service_of_the_machine(
+    tmp_path: Path, said: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    folder = make_project(tmp_path / "letters")
+    refused = call(folder, "service", "install", "--system", "--print")
+    assert refused.exit_code == 2
+    assert "--user NAME" in " ".join(refused.stderr.split())
+    taken = call(folder, "service", "install", "--system", "--user", "root", "--print")
+    assert "User=root" in taken.stdout
+
+
 def test_what_systemd_says_against_it_is_told(
     tmp_path: Path, said: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +125,7 @@ def test_the_unit_is_printed_also_where_there_is_no_systemd(
 
 def test_nothing_in_a_path_is_expanded() -> None:
     unit = Unit(Path('/srv/a b%h$HOME"c'), Path("/usr/bin/python3"), user="ada")
-    assert unit.name == "duly-a-b-h-HOME-c.service"
+    assert re.fullmatch(r"duly-a-b-h-HOME-c-[0-9a-f]{8}\.service", unit.name)
     assert r'--project "/srv/a b%%h$$HOME\"c" serve' in unit.text
     assert r'ReadWritePaths="/srv/a b%%h$HOME\"c"' in unit.text
     assert '\nWorkingDirectory=/srv/a b%%h$HOME"c\n' in unit.text

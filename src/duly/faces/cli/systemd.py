@@ -23,6 +23,7 @@ from duly.faces.cli.unit import Unit
 SYSTEM_UNITS: Final = Path("/etc/systemd/system")
 RUNTIME: Final = Path("/run/systemd/system")  # is there where systemd is what started the machine
 ANSWER_S: Final = 60
+ROOT: Final = "A host needs no rights of root: say who runs it with --user NAME."
 
 system_option = click.option(
     "--system", "is_system", is_flag=True, help="A service of the machine, not of this user."
@@ -55,19 +56,22 @@ def install(
     """
     if user is not None and not is_system:
         raise click.UsageError("--user is for --system; a service of yours is run as you.")
-    unit = _unit(face, is_system=is_system, user=user, environment=environment)
+    unit = _unit(face, is_system=is_system, user=user, environment=environment, is_new=True)
     if is_printed:
         click.echo(unit.text, nl=False)
         return
     _require_systemd()
     path = _folder(is_system=is_system) / unit.name
     try:
+        is_changed = path.exists() and path.read_text() != unit.text
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(unit.text)
     except OSError as error:
         raise RequestRefused(code="systemd_refused", facts={"cause": str(error)}) from error
     _ask("daemon-reload", is_system=is_system)
     _ask("enable", "--now", unit.name, is_system=is_system)
+    if is_changed:  # `--now` leaves a host that runs under the unit of before
+        _ask("restart", unit.name, is_system=is_system)
     click.echo(visible(f"{unit.name} runs, and is started with the machine: {path}"))
     if not is_system:
         hint("It ends when you sign out, unless you say once: loginctl enable-linger")
@@ -107,7 +111,12 @@ def remove(face: Face, is_system: bool) -> None:
 
 
 def _unit(
-    face: Face, *, is_system: bool, user: str | None = None, environment: Path | None = None
+    face: Face,
+    *,
+    is_system: bool,
+    user: str | None = None,
+    environment: Path | None = None,
+    is_new: bool = False,
 ) -> Unit:
     """Spell the unit of a project; the host is run by the interpreter that runs this command."""
     own = None
@@ -115,6 +124,8 @@ def _unit(
         import getpass
 
         own = user or getpass.getuser()
+        if user is None and own == "root" and is_new:
+            raise click.UsageError(ROOT)
     return Unit(face.project.folder.resolve(), Path(sys.executable), own, environment)
 
 

@@ -4,10 +4,13 @@ Law 1  A unit waits longer for a stop than the host does, so that a send that is
 Law 2  Nothing in a name or a path is expanded by systemd: each is quoted, `%` and `$` are doubled.
 Law 3  What a unit forbids, a host and its workers can do without. It filters no system calls:
        workers lock themselves further, and need those calls for it.
+Law 4  Two projects never share a unit, also if their folders have the same name.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import Final
 from duly.errors import Invalid
 
 NAME_CHARS_MAX: Final = 60
+DIGEST_CHARS: Final = 8
 STOP_S: Final = 150  # a host takes 30 s for sends, 30 s for threads, 10 s for handlers
 # What every unit has, also one of a user, whose manager cannot change what it sees of the disk.
 HARDENING: Final = (
@@ -49,9 +53,10 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The name that systemd knows it by."""
+        """The name that systemd knows it by; the digest tells folders of one name apart."""
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.project.name).strip("-.")
-        return f"duly-{plain[:NAME_CHARS_MAX] or 'host'}.service"
+        digest = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:DIGEST_CHARS]
+        return f"duly-{plain[:NAME_CHARS_MAX] or 'host'}-{digest}.service"
 
     @property
     def text(self) -> str:
