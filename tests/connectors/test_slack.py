@@ -11,6 +11,7 @@ import pytest
 
 from duly.connectors.base import Applied, NotApplied, Unsure
 from duly.connectors.blob import MemoryBlobs, using_blobs
+from duly.connectors.key_place import spell
 from duly.connectors.slack import Slack
 from duly.errors import AuthNeeded, NotSent, PermissionDenied, Refused, Transient, UnknownOutcome
 from duly.testing.doubles.base import Mishap, PlannedMishap
@@ -87,6 +88,12 @@ async def test_a_file_that_a_person_deleted_is_not_uploaded_again(desk: Desk, sl
     assert await slack.upload_happened(call) == NotApplied()
     desk.account(TOKEN)["deleted"].append("F001")
     assert isinstance(await slack.upload_happened(call), Unsure)
+    for key, wanted in (
+        ("k1", Unsure),
+        ("k2", NotApplied),
+    ):  # the file of another call says nothing
+        own = replace(call, handle=[spell("{key_short}", key), "F001"])
+        assert isinstance(await slack.upload_happened(own), wanted)
 
 
 async def test_a_text_is_never_a_mention(desk: Desk, slack: Any) -> None:

@@ -152,10 +152,11 @@ class Notion(TokenService):
             "page_size": PAGE,
         }
         path = f"/databases/{call.args['database']}/query"
-        answer = await self.ask(path, body, timeout_s=FIND_S)
-        if pick(answer, "object") != "list":
+        answer = await self.ask(path, body, timeout_s=FIND_S, is_proof=True)
+        found = pick(answer, "results")
+        if pick(answer, "object") != "list" or not isinstance(found, list):
             return Unsure("the answer is no list")
-        for each in list_at(answer, "results"):
+        for each in found:
             if self._keys_of(each)[:1] == [call.key]:
                 return Applied({"id": text_at(each, "id"), "url": text_at(each, "url")})
         return NotApplied() if pick(answer, "has_more") is False else Unsure("there are more")
@@ -205,6 +206,9 @@ class Notion(TokenService):
         page = await self.fetch_one(path, timeout_s=FIND_S, is_proof=True)
         if page is None:
             return Unsure("the page is gone")
+        properties = pick(page, "properties")
+        if not isinstance(properties, dict) or self._key_property not in properties:
+            return Unsure("the page does not show the property of keys")
         now = self._keys_of(page)
         if now[1:] == [call.key]:
             return Applied({"id": text_at(page, "id"), "url": text_at(page, "url")})

@@ -60,6 +60,7 @@ from duly.connectors.response import BODY_BYTES_MAX, HttpResponse
 from duly.connectors.status import (
     DELETED,
     Meaning,
+    check_proof,
     meaning_of,
     raise_for_change,
     raise_for_read,
@@ -72,14 +73,13 @@ from duly.connectors.transport import (
     add_query,
     check_header,
 )
-from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient, UnknownOutcome
+from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, UnknownOutcome
 from duly.rules.url import Url, read_host, read_url
 from duly.rules.value import Json
 
 READ_S: Final = 30.0
 FIND_S: Final = 20.0  # for one request of a search; the host asks within 30 s
 HEAVY_BYTES: Final = 64 * 1024  # a larger answer is read in a thread
-GONE: Final = 410
 WORDS_BYTES_MAX: Final = 300  # of an answer that does not say what it should
 PAGES_MAX: Final = 20  # of one search for a key
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -186,23 +186,29 @@ class Rest(Connector):
         variables: Mapping[str, Json] = NOTHING,
         *,
         timeout_s: float = READ_S,
+        is_proof: bool = False,
     ) -> Json:
         """Ask a GraphQL service; the document must be a query (K5)."""
         if (fault := find_fault(document)) is not None:
             raise Refused(f"The document only reads if it is a query: {fault}.")
         body: Json = {"query": document, "variables": dict(variables)}
-        answer = await self.ask(path, body, timeout_s=timeout_s)
+        answer = await self.ask(path, body, timeout_s=timeout_s, is_proof=is_proof)
         return read_data(answer, f"POST {self._at(path).shown}")
 
-    async def ask(self, path: str, body: Json, *, timeout_s: float = READ_S) -> Json:
+    async def ask(
+        self, path: str, body: Json, *, timeout_s: float = READ_S, is_proof: bool = False
+    ) -> Json:
         """Ask by a POST that changes nothing: only where the service says so of this path (K5)."""
         kind, data = encode_body(body, is_form=False)
         make = partial(self._request, "POST", self._at(path), {"Content-Type": kind}, data)
+        may_ask = _never if is_proof else self._may_ask
         request, response = await self._read_signed(
-            lambda: replace(make(), is_query=True), timeout_s, self._may_ask
+            lambda: replace(make(), is_query=True), timeout_s, may_ask
         )
         if not raise_for_read(response, request.shown, self.name):
             raise Refused(f"{request.shown}: there is nothing.")
+        if is_proof:
+            check_proof(response, request.shown)
         return await self.read_json(response, request.shown)
 
     async def _page(
@@ -260,10 +266,8 @@ class Rest(Connector):
         make = partial(self._request, "GET", url, headers)
         request, response = await self._read_signed(make, timeout_s, may_ask)
         is_there = raise_for_read(response, request.shown, self.name)
-        if is_proof and (response.header("age") or "0").strip() != "0":
-            raise Transient(f"{request.shown}: the answer comes out of a cache.")
-        if is_proof and response.status == GONE:
-            raise Transient(f"{request.shown}: it is gone, so it may have been there.")
+        if is_proof:
+            check_proof(response, request.shown)
         return response if is_there else None
 
     # -- For changes ------------------------------------------------------------------------------
@@ -359,7 +363,7 @@ class Rest(Connector):
         """Look for the key in the list that a query of GraphQL returns."""
         document = verify.graphql or ""
         named = {name: value for name, value in values.items() if f"${name}" in document}
-        data = await self.query_data(path, document, named, timeout_s=FIND_S)
+        data = await self.query_data(path, document, named, timeout_s=FIND_S, is_proof=True)
         items = pick(data, verify.items or "")
         if not isinstance(items, list):
             return Unsure(f"the answer has no list at {verify.items!r}")

@@ -13,16 +13,18 @@ Law 1: the first row names the columns, each once. One of them is the key column
 Law 2: what is written is written as it is (`RAW`): a text never becomes a formula (K12).
 Law 3: a row is changed by its key, in the cells that are given. The row is found just before; a
        sheet that is sorted in that moment is the one thing that this cannot see.
-Law 4: a digest of what stood in the cells is kept before they are written (L14). If neither that
-       nor what was written stands there after a lost answer, a person decides: what they have
-       corrected since is not written over.
+Law 4: before a change is sent, it is kept that it will be (L14). If the answer is lost and the
+       cells do not have what was written, a person decides: also where they have what stood
+       there before, since a person may have set them back. What was never sent is sent.
+Law 5: the key is looked for in one answer, which names the cells that were asked for and begins
+       with the heading of the key column. Any other answer says nothing (L5).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +36,7 @@ from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdic
 from duly.connectors.google import CLIENT_NEED, Google, list_at, mark_of, text_at
 from duly.connectors.json_answer import pick
 from duly.connectors.need import Need
+from duly.connectors.template import MISSING
 from duly.errors import ConfigError, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
 
@@ -168,6 +171,7 @@ class Sheets(Google):
         self.require("append")
         head = await self._head_before()
         cells = {**_checked(row, head, self._key), self._key: mark_of(call.key)}
+        await call.keep([mark_of(call.key), _digest(head.columns)])
         values = [cells.get(each, "") for each in head.columns]
         # A row never begins left of the table: Google looks for the table around A1.
         path = f"{self._range(f'A1:{head.last}1')}:append"
@@ -181,10 +185,16 @@ class Sheets(Google):
     @append.reconcile
     async def append_happened(self, call: Call) -> Verdict:
         """Look for the mark of this very call in the key column."""
-        found = await self._find(mark_of(call.key))
+        head = await self._head(is_proof=True)
+        found = await self._find(mark_of(call.key), head)
         if isinstance(found, str):
             return Unsure(found)
-        return NotApplied() if found is None else Applied({"key": mark_of(call.key)})
+        if found is not None:
+            return Applied({"key": mark_of(call.key)})
+        if _kept(call) not in (None, _digest(head.columns)):
+            # The row was written by the places of the columns: its mark may stand in another.
+            return Unsure("the columns were changed since, so its mark may stand in another one")
+        return NotApplied()
 
     @append.trial
     def append_tried(self) -> None:
@@ -214,7 +224,8 @@ class Sheets(Google):
             raise NotSent(str(error), retry_after_s=error.retry_after_s) from error
         if not isinstance(found, int):
             raise Refused(found or f"key: no row has the key {key[:80]!r}.")
-        await self._keep_before(call, head, found, key, row)
+        await self._check_row(head, found, key)
+        await call.keep([mark_of(call.key), "sent"])
         data: list[Json] = [
             {"range": self._place(f"{letters(at)}{found}"), "values": [[cells[name]]]}
             for at, name in enumerate(head.columns, 1)
@@ -229,22 +240,23 @@ class Sheets(Google):
 
     @update.reconcile
     async def update_happened(self, call: Call) -> Verdict:
-        """Look whether the row with the key has these values, or those that it had before."""
+        """Look whether the row with the key has these values (law 4)."""
         key, row = str(call.args["key"]), call.args["row"]
-        head = await self._head()
+        if _kept(call) is None:
+            return NotApplied()  # the cells are written only after it was kept
+        head = await self._head(is_proof=True)
         found = await self._find(key, head)
         if not isinstance(found, int) or not isinstance(row, dict):
             return Unsure(found if isinstance(found, str) else "no row has this key any more")
-        there = await self._values(f"A{found}:{head.last}{found}")
+        there = await self._values(f"A{found}:{head.last}{found}", is_proof=True)
         cells = _cells(there[0] if there else [], head)
         if _key_of(there[0] if there else [], head) != key:
             return Unsure("the rows are being moved")
         if all(name in cells and _same(cells[name], value) for name, value in row.items()):
             return Applied({"key": key})
-        before = _before(call)
-        if before in (None, _digest(cells, row)):
-            return NotApplied()  # without what stood there nothing was sent
-        return Unsure("the cells were changed since, by a person or by another program")
+        return Unsure(
+            "the cells have other values: it was not done, or a person changed them since"
+        )
 
     # -- Within -----------------------------------------------------------------------------------
 
@@ -258,10 +270,10 @@ class Sheets(Google):
     def _range(self, cells: str) -> str:
         return f"/{self._id}/values/{quote(self._place(cells), safe='')}"
 
-    async def _head(self) -> _Head:
+    async def _head(self, *, is_proof: bool = False) -> _Head:
         """Read the size of the sheet and the names of its columns."""
         fields = "sheets.properties(title,gridProperties(rowCount,columnCount))"
-        found = await self.fetch(f"/{self._id}", {"fields": fields})
+        found = await self.fetch(f"/{self._id}", {"fields": fields}, is_proof=is_proof)
         for each in list_at(found, "sheets"):
             if text_at(each, "properties.title") == self._sheet:
                 rows = pick(each, "properties.gridProperties.rowCount")
@@ -271,7 +283,8 @@ class Sheets(Google):
             raise Refused(f"{self.name}: there is no sheet {self._sheet!r}.")
         if type(rows) is not int or type(wide) is not int or rows < 1 or wide < 1:
             raise Transient(f"{self.name}: the sheet has no size.")
-        first = await self._values(f"A1:{letters(min(wide, COLUMNS_MAX))}1")
+        across = f"A1:{letters(min(wide, COLUMNS_MAX))}1"
+        first = await self._values(across, is_proof=is_proof)
         names = [str(each).strip() for each in (first[0] if first else [])]
         while names and not names[-1]:
             names.pop()
@@ -282,40 +295,42 @@ class Sheets(Google):
     async def _head_before(self) -> _Head:
         """Read the columns before a change; nothing is written without a key column (law 1)."""
         try:
-            head = await self._head()
+            head = await self._head(is_proof=True)
         except Transient as error:
             raise NotSent(str(error), retry_after_s=error.retry_after_s) from error
         if head.key_at is None:
             raise Refused(f"{self.name}: write {self._key} into the first row, as a new column.")
         return head
 
-    async def _keep_before(
-        self, call: Call, head: _Head, at: int, key: str, row: Mapping[str, Any]
-    ) -> None:
-        """Keep what stands in the cells of a row before they are written (law 4)."""
+    async def _check_row(self, head: _Head, at: int, key: str) -> None:
+        """Look once more that a row is still at its place, just before it is written (law 3)."""
         try:
-            there = await self._values(f"A{at}:{head.last}{at}")
+            there = await self._values(f"A{at}:{head.last}{at}", is_proof=True)
         except Transient as error:
             raise NotSent(str(error), retry_after_s=error.retry_after_s) from error
-        found = there[0] if there else []
-        if _key_of(found, head) != key:
+        if _key_of(there[0] if there else [], head) != key:
             raise NotSent(f"{self.name}: nothing was written: the rows are being moved.")
-        await call.keep([mark_of(call.key), _digest(_cells(found, head), row)])
 
-    async def _values(self, cells: str) -> list[list[Any]]:
-        answer = await self.fetch(self._range(cells), {**VALUES})
+    async def _values(self, cells: str, *, is_proof: bool = False) -> list[list[Any]]:
+        """Read cells; as a proof only an answer that says that it is of these cells."""
+        answer = await self.fetch(self._range(cells), {**VALUES}, is_proof=is_proof)
+        if is_proof and not _is_of(answer, cells):
+            raise Transient(f"{self.name}: the answer is not of the cells {cells}.")
         return [each for each in list_at(answer, "values") if isinstance(each, list)]
 
-    async def _find(self, mark: str, head: _Head | None = None) -> int | str | None:
+    async def _find(self, mark: str, head: _Head) -> int | str | None:
         """Return the number of the row with a key; None if there is none, a text if unknown."""
-        head = head or await self._head()
         if head.key_at is None:
             return f"the column {self._key} is not there any more"
         if head.rows > ROWS_MAX:
             return f"the sheet has more than {ROWS_MAX} rows"
         column = letters(head.key_at + 1)
-        found = await self._values(f"{column}1:{column}{head.rows}")
-        rows = [at for at, cells in enumerate(found, 1) if cells and str(cells[0]) == mark]
+        # To its end, wherever that is by now: rows may have been added since it was read.
+        found = await self._values(f"{column}1:{column}", is_proof=True)
+        keys = [str(cells[0]) if cells else "" for cells in found]
+        if not keys or keys[0].strip() != self._key:
+            return f"the column {self._key} is being moved"
+        rows = [at for at, each in enumerate(keys, 1) if each == mark]
         if len(rows) > 1:
             return "several rows have this key"
         return rows[0] if rows else None
@@ -355,17 +370,30 @@ def _checked(row: dict[str, Any], head: _Head, key: str) -> dict[str, Any]:
     return {name: "" if value is None else value for name, value in row.items()}
 
 
-def _digest(cells: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Return a digest of what stands in the cells that a row names."""
-    found = [[name, cells.get(name)] for name in sorted(row)]
-    return sha256(json.dumps(found).encode()).hexdigest()
+def _is_of(answer: Any, cells: str) -> bool:
+    """Tell whether an answer is of these cells; Google writes the last row where none was asked."""
+    rows = pick(answer, "values")
+    if rows is not MISSING and not (
+        isinstance(rows, list) and all(isinstance(each, list) for each in rows)
+    ):
+        return False
+    said = text_at(answer, "range").rpartition("!")[2]
+    first, _, last = cells.partition(":")
+    if last.isalpha():
+        return re.fullmatch(rf"{first}(:{last}[0-9]*)?", said) is not None
+    return said == cells or (first == last and said == first)
 
 
-def _before(call: Call) -> str | None:
-    """Return the digest that this very call kept; None if it sent nothing."""
+def _digest(columns: Sequence[str]) -> str:
+    """Return a digest of the names of the columns, in their order."""
+    return sha256(json.dumps([*columns]).encode()).hexdigest()
+
+
+def _kept(call: Call) -> str | None:
+    """Return what this very call kept before it was sent; None if it sent nothing."""
     match call.handle:
-        case [str(mark), str(digest)] if mark == mark_of(call.key):
-            return digest
+        case [str(mark), str(kept)] if mark == mark_of(call.key):
+            return kept
     return None
 
 

@@ -26,7 +26,7 @@ from duly.connectors.base import (
     read,
 )
 from duly.connectors.json_answer import pick
-from duly.connectors.key_place import KeyPlace, sent_after
+from duly.connectors.key_place import KeyPlace, sent_after, spell
 from duly.connectors.rest import FIND_S, PAGES_MAX, READ_S
 from duly.connectors.slack_text import (
     TS,
@@ -62,6 +62,7 @@ PAGE: Final = 100
 ANSWER_MAX: Final = 200
 KEY: Final = KeyPlace("field", "metadata.event_payload.key")
 KEY_AT: Final = "metadata.event_payload.key"
+MARK: Final = "{key_short}"  # of a call, beside the file that it began to upload
 FILES_HOST: Final = ".slack.com"
 
 
@@ -246,6 +247,8 @@ class Slack(TokenService):
         me = text_at(await self._look("auth.test", {}, is_proof=True), "user_id")
         query: dict[str, Json] = {"channel": call.args["channel"], "timestamp": call.args["ts"]}
         answer = await self._look("reactions.get", query | {"full": True}, is_proof=True)
+        if text_at(answer, "message.ts") != call.args["ts"]:
+            return Unsure("Slack does not show the message")
         for each in list_at(answer, "message.reactions"):
             if text_at(each, "name") == call.args["emoji"] and me in list_at(each, "users"):
                 return Applied()
@@ -284,7 +287,7 @@ class Slack(TokenService):
             raise NotSent(str(error)) from error
         if sent.status != 200 or not made:
             raise NotSent(f"{request.shown}: the server answered {sent.status}.")
-        await call.keep(made)
+        await call.keep([spell(MARK, call.key), made])
         body["files"] = [{"id": made, "title": title or file["name"] or "file"}]
         await self._do(call, "files.completeUploadExternal", body, is_marked=False)
         return {"file": made}
@@ -292,9 +295,10 @@ class Slack(TokenService):
     @upload.reconcile
     async def upload_happened(self, call: Call) -> Verdict:
         """Look whether the file of the first step was completed."""
-        if not isinstance(call.handle, str):
-            return NotApplied()
-        query: dict[str, Json] = {"file": call.handle}
+        own = _upload_of(call)
+        if own is None:
+            return NotApplied()  # a file is completed only after its id was kept
+        query: dict[str, Json] = {"file": own}
         gone = ("file_not_found", "file_deleted")
         answer = await self._look("files.info", query, is_proof=True, none=gone)
         if answer == "file_deleted":
@@ -306,7 +310,7 @@ class Slack(TokenService):
         inner = shares.values() if isinstance(shares, dict) else ()
         places += [name for each in inner if isinstance(each, dict) for name in each]
         if call.args["channel"] in places:
-            return Applied({"file": call.handle})
+            return Applied({"file": own})
         return Unsure("the file is there, and not in the channel")
 
     # -- Within -----------------------------------------------------------------------------------
@@ -367,8 +371,12 @@ class Slack(TokenService):
         after: str | None = None
         for _ in range(PAGES_MAX if is_whole else 1):
             answer = await self._look(method, query | _cursor(after), is_proof=is_proof)
+            if is_proof and not isinstance(pick(answer, "messages"), list):
+                raise Transient(f"{method}: the answer has no list of messages.")
             found += messages_of(answer)
             after = text_at(answer, "response_metadata.next_cursor") or None
+            if is_proof and after is None and pick(answer, "has_more") is True:
+                raise Transient(f"{method}: the list goes on, and the answer does not say where.")
             if after is None:
                 break
         return [each for each in found if text_at(each, "ts") != oldest], after is None
@@ -383,6 +391,16 @@ class Slack(TokenService):
         if not is_own and not (found.scheme == "https" and found.host.endswith(FILES_HOST)):
             raise Transient(f"Slack named {found.origin} for the file, which is not its own.")
         return found
+
+
+def _upload_of(call: Call) -> str | None:
+    """Return the file that this very call began to upload; None if it kept none."""
+    match call.handle:
+        case [str(mark), str(own)] if mark == spell(MARK, call.key):
+            return own
+        case str(own):  # kept by a version that wrote no mark
+            return own
+    return None
 
 
 def _cursor(after: str | None) -> dict[str, Json]:

@@ -45,7 +45,9 @@ class Meaning(StrEnum):
     CONFLICT = "conflict"  # refused, unless what is in the way may be of this call (law 3)
 
 
+OK: Final = 200
 FORBIDDEN: Final = 403
+GONE: Final = 410
 # What is not here is decided by its first digit.
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -159,6 +161,20 @@ def raise_for_read(
         case Meaning.REFUSED | Meaning.CONFLICT:
             raise Refused(said)
     raise Transient(said, retry_after_s=retry_after_s(response))
+
+
+def check_proof(response: HttpResponse, what: str) -> None:
+    """Refuse an answer that cannot prove that nothing happened (L5).
+
+    A cache may have kept it since before the change; `410` says that there was something; a `2xx`
+    other than `200` is no whole answer of the place itself.
+    """
+    if (response.header("age") or "0").strip() != "0":
+        raise Transient(f"{what}: the answer comes out of a cache.")
+    if response.status == GONE:
+        raise Transient(f"{what}: it is gone, so it may have been there.")
+    if OK < response.status < 300:
+        raise Transient(f"{what}: the server answered {response.status}, which proves nothing.")
 
 
 def retry_after_s(response: HttpResponse) -> float | None:

@@ -147,11 +147,13 @@ class Stripe(TokenService):
         query["created[gte]"] = int(sent_after(call).timestamp())
         for _ in range(PAGES_MAX):
             answer = await self.fetch(f"/{kind}", query, timeout_s=FIND_S, is_proof=True)
-            found = list_at(answer, "data")
+            found, has_more = pick(answer, "data"), pick(answer, "has_more")
+            if not isinstance(found, list) or not isinstance(has_more, bool):
+                return Unsure("the answer is no list that says whether it goes on")
             for each in found:
                 if text_at(each, f"metadata.{META}") == call.key:
                     return Applied({"id": text_at(each, "id")})
-            if pick(answer, "has_more") is not True:
+            if not has_more:
                 said = f"it is not there; a person can delete {kind}, and Stripe then lists none"
                 return NotApplied() if kind in LASTING else Unsure(said)
             if not found:

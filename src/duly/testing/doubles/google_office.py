@@ -27,7 +27,7 @@ DRIVE_READ: Final = (*DRIVE, f"{AUTH}drive.readonly")
 CELL_CHARS_MAX: Final = 50_000
 PROPERTY_BYTES_MAX: Final = 124  # of the name and the value of one property
 UPLOAD_BYTES_MAX: Final = 5 * 1024 * 1024
-RANGE: Final = re.compile(r"'((?:[^']|'')+)'!([A-Z]+)([0-9]+)(?::([A-Z]+)([0-9]+))?")
+RANGE: Final = re.compile(r"'((?:[^']|'')+)'!([A-Z]+)([0-9]+)(?::([A-Z]+)([0-9]*))?")
 EVENT_ID: Final = re.compile(r"[a-v0-9]{5,1024}")
 TIME: Final = {
     "dateTime": OneOf((TextOf(40), type(None))),
@@ -94,7 +94,8 @@ class SheetsRoutes(ServiceDouble):
         found = [_trimmed([*row[first - 1 : last]]) for row in rows[top - 1 : bottom]]
         while found and not found[-1]:
             found.pop()
-        answer: dict[str, Any] = {"range": place, "majorDimension": "ROWS"}
+        said = f"{place}{bottom}" if place[-1].isalpha() else place
+        answer: dict[str, Any] = {"range": said, "majorDimension": "ROWS"}
         return ServiceReply({**answer, "values": found} if found else answer)
 
     @route(
@@ -271,8 +272,10 @@ def _cells(ask: ServiceAsk, book: str, place: str) -> tuple[list[list[Any]], tup
     if parts is None or rows is None:
         raise Rejected(400, "badRequest", f"Unable to parse range: {place}")
     first, top = _number(parts[2]), int(parts[3])
-    last, bottom = _number(parts[4] or parts[2]), int(parts[5] or parts[3])
-    if last > 26 or bottom > max(1000, len(rows)):
+    grid = max(1000, len(rows))
+    last = _number(parts[4] or parts[2])
+    bottom = int(parts[5] or (parts[3] if parts[4] is None else grid))  # `D2:D`: to its end
+    if last > 26 or bottom > grid:
         raise Rejected(400, "badRequest", f"Range ({place}) exceeds grid limits.")
     return rows, (first, top, last, bottom)
 
