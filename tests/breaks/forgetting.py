@@ -72,6 +72,15 @@ BREAKS = (
     Break(
         "H5", "duly.store.queries", "load", _without("erase_run"), DESK, "runs keep what they said"
     ),
+    Break("H5", "duly.rules.forgetting", "ID_CHARS_MIN", 1, EXAM, "a short id erases other inputs"),
+    Break(
+        "H5",
+        "duly.rules.forgetting",
+        "as_key",
+        lambda message_id: "no field",
+        EXAM,
+        "a field that is called like the id erases other inputs",
+    ),
     Break(
         "H5",
         "duly.store.shelf",

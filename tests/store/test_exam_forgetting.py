@@ -108,6 +108,39 @@ async def test_the_limit_of_events_is_what_may_come_of_an_input(tmp_path: Path) 
         assert (await _forget(world, events_max=3)).events == 3
 
 
+async def test_the_limit_of_runs_is_what_is_erased_at_once(tmp_path: Path) -> None:
+    """H5: all of it is one transaction, so there is a limit; one run past it erases nothing."""
+    async with opened(tmp_path) as world:
+        await attic(world)
+        with pytest.raises(RequestRefused, match="More than 1 runs"):
+            await _forget(world, runs_max=1)
+        assert "mail:1, first" in _titles(world).values()
+        assert (await _forget(world, runs_max=2)).runs == 2
+
+
+@pytest.mark.parametrize(("message_id", "runs"), [("m:1", 2), ("subject", 2), ("mailed", 4)])
+async def test_other_runs_that_only_look_alike_keep_what_they_say(
+    tmp_path: Path, message_id: str, runs: int
+) -> None:
+    """H5: a short id or the name of a field says nothing of the input; a mention takes a chain."""
+    async with opened(tmp_path) as world:
+        await attic(world)
+        world.connection.execute(
+            "update event set message_id = ? where workflow_id = ? and seq = ?",
+            (message_id, WORKFLOW, MAIL),
+        )
+        other = '{"subject":"mailed","to":"m:1"}'
+        world.connection.execute(
+            "update run set state_before = ? where id = (select id from run where workflow_id = ? "
+            "and open = 0 and id not in (select run_id from reservation) and id not in "
+            "(select created_by from event where created_by is not null) limit 1)",
+            (other, WORKFLOW),
+        )
+        assert world.connection.execute("select changes()").fetchone() == (1,)
+        made = await _forget(world)
+        assert (made.runs, made.is_looked_for) == (runs, len(message_id) >= 6)
+
+
 async def test_a_second_input_of_the_same_change_is_forgotten_too(tmp_path: Path) -> None:
     """H5: the first sentence stays where both had a part."""
     async with opened(tmp_path) as world:

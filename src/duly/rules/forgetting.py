@@ -22,6 +22,7 @@ from duly.rules.value import encode
 ERASED_ARGS: Final = '{"removed":"on request"}'
 BY_CHARS_MAX: Final = 200
 TITLE_CHARS_MIN: Final = 12  # a shorter title is too common to look for in other texts
+ID_CHARS_MIN: Final = 6  # so is a shorter message id: `1`, `text`
 PAYLOAD_BYTES_MAX: Final = 4000
 _BLOB: Final = re.compile(r'"blob":\s?"([0-9a-f]{64})"')
 _WILD: Final = re.compile(r"([\\%_])")
@@ -53,7 +54,8 @@ class Forgotten:
 
     `states` names handlers whose present state speaks of it, `elsewhere` inputs of other workflows
     that came from the same event of the bus, `kept_blobs` blobs that something open needs too, and
-    `backups` the files that were written since it came in.
+    `backups` the files that were written since it came in. With an id that is too short, runs that
+    only mention it were not looked for (`is_looked_for`).
     """
 
     workflow: str
@@ -69,6 +71,7 @@ class Forgotten:
     states: tuple[str, ...] = ()
     elsewhere: tuple[OtherCopy, ...] = ()
     backups: tuple[str, ...] = ()
+    is_looked_for: bool = True
 
     @property
     def counts(self) -> dict[str, int]:
@@ -97,9 +100,19 @@ def erased_payload(sentence: str) -> str:
     )
 
 
-def naming(text: str) -> str:
-    """Make the pattern that finds a text as a whole string of a JSON text."""
-    return f"%{_plain(encode(text, 'text', limit_bytes=PAYLOAD_BYTES_MAX))}%"
+def is_common(message_id: str) -> bool:
+    """Whether an id is so short that a text with it may speak of something else."""
+    return len(message_id) < ID_CHARS_MIN
+
+
+def naming(message_id: str) -> str:
+    """Make the pattern that finds an id as a whole string of a JSON text."""
+    return f"%{_plain(encode(message_id, 'id', limit_bytes=PAYLOAD_BYTES_MAX))}%"
+
+
+def as_key(message_id: str) -> str:
+    """Spell an id as the name of a field of a JSON text, which says nothing of an input."""
+    return f"{encode(message_id, 'id', limit_bytes=PAYLOAD_BYTES_MAX)}:"
 
 
 def titling(title: str) -> str | None:

@@ -12,7 +12,7 @@ of a handler stays: it decides what is done next. So do the message ids (T5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,21 +25,25 @@ from duly.rules.forgetting import (
     Forgotten,
     NotOver,
     OtherCopy,
+    as_key,
     blobs_named,
     erased_log,
     erased_payload,
+    is_common,
     naming,
     say_erased,
     titling,
 )
 from duly.rules.retention import FINAL
 from duly.rules.seal import Part, is_imported, make_seal, renew_parts
+from duly.rules.value import Json
 from duly.store import blob, people, seal, statements
 from duly.store.base import Transaction
 from duly.store.parameter import as_set
 from duly.store.record import Action, MutationRow
 
 EVENTS_MAX: Final = 1_000  # of one input
+RUNS_MAX: Final = 10_000  # of one input; all are erased in one transaction
 BUS_EVENTS_MAX: Final = 1_000
 CAUSES_MAX: Final = 32  # rounds along the causes of bus events; a chain of them is shorter (B12)
 BACKUPS_MAX: Final = 20
@@ -68,8 +72,7 @@ class _Extent:
     topic: str
     message_id: str
     since: int
-    naming: str
-    titling: str
+    looked: Mapping[str, str]
     events: tuple[_Traced, ...]
     chains: tuple[str, ...]
     runs: tuple[str, ...]
@@ -86,10 +89,11 @@ def forget(
     action: Action,
     now: int,
     events_max: int = EVENTS_MAX,
+    runs_max: int = RUNS_MAX,
 ) -> Forgotten:
     """Erase the contents of an input and of all that came of it; keys, digests and seals stay."""
     name = statements.look(tx, workflow_id).name
-    extent = _measure(tx, workflow_id, seq, events_max)
+    extent = _measure(tx, workflow_id, seq, events_max, runs_max)
     _refuse_open(tx, extent, now)
     flawed = _check_key(tx, extent)
     elsewhere = _list_copies(tx, extent)
@@ -115,8 +119,7 @@ def forget(
     )
     target = f"{extent.topic}/{extent.message_id}"
     statements.note(tx, action, now, workflow_id=workflow_id, target=target)
-    looked = {"naming": extent.naming, "titling": extent.titling}
-    states = tx.all("list_naming_states", workflow_id=workflow_id, **looked)
+    states = tx.all("list_naming_states", workflow_id=workflow_id, **extent.looked)
     backups = tx.all("list_backups_since", since=extent.since, limit=BACKUPS_MAX)
     return Forgotten(
         name,
@@ -132,13 +135,16 @@ def forget(
         states=tuple(each for (each,) in states),
         elsewhere=elsewhere,
         backups=tuple(each for (each,) in backups),
+        is_looked_for=not is_common(extent.message_id),
     )
 
 
 # -- What came of it ----------------------------------------------------------------------------
 
 
-def _measure(tx: Transaction, workflow_id: str, seq: int, events_max: int) -> _Extent:
+def _measure(
+    tx: Transaction, workflow_id: str, seq: int, events_max: int, runs_max: int
+) -> _Extent:
     found = tx.one("get_forgettable", workflow_id=workflow_id, seq=seq)
     if found is None:
         raise NotFound(code="no_input", subject=str(seq), facts={"workflow": workflow_id})
@@ -147,16 +153,16 @@ def _measure(tx: Transaction, workflow_id: str, seq: int, events_max: int) -> _E
     here = {"workflow_id": workflow_id, "root": seq}
     events = tuple(_Traced(*row) for row in tx.all("list_traced", **here, limit=events_max + 1))
     if len(events) > events_max:
-        raise RequestRefused(
-            code="too_much_came_of_it", subject=message_id, facts={"limit": events_max}
-        )
+        raise _too_much(message_id, events_max, "events")
     # A text that was erased before is looked for no more.
     is_first = events[0].content > 0
     looked = {
         "naming": naming(message_id),
+        "as_key": as_key(message_id),
         "titling": (titling(title) if is_first else None) or NONE,
     }
-    spoken = tx.all("list_naming_chains", workflow_id=workflow_id, **looked)
+    known = {**looked, "naming": NONE} if is_common(message_id) else looked
+    spoken = tx.all("list_naming_chains", workflow_id=workflow_id, **known)
     chains = tuple(sorted({each for (each,) in (*tx.all("list_traced_chains", **here), *spoken)}))
     runs: list[str] = []
     for chain in chains:
@@ -166,6 +172,8 @@ def _measure(tx: Transaction, workflow_id: str, seq: int, events_max: int) -> _E
             if status is not None and status not in FINAL:
                 raise _still(NotOver.MUTATION, run_id, message_id, see("run", run=run_id))
             runs.append(run_id)
+        if len(runs) > runs_max:
+            raise _too_much(message_id, runs_max, "runs")
     rows = (tx.one("get_made_mutation", run_id=each) for each in runs)
     made = tuple(people.get_mutation(tx, row[0]) for row in rows if row is not None)
     told, put_off = _list_told(tx, runs, bus_event)
@@ -175,8 +183,7 @@ def _measure(tx: Transaction, workflow_id: str, seq: int, events_max: int) -> _E
         topic,
         message_id,
         since,
-        looked["naming"],
-        looked["titling"],
+        looked,
         events,
         chains,
         tuple(runs),
@@ -236,6 +243,11 @@ def _refuse_open(tx: Transaction, extent: _Extent, now: int) -> None:
             if is_live:
                 offer = see("revoke_allowance", allowance=allowance_id)
                 raise _still(NotOver.ALLOWANCE, allowance_id, extent.message_id, offer)
+
+
+def _too_much(message_id: str, limit: int, unit: str) -> RequestRefused:
+    facts: dict[str, Json] = {"limit": limit, "unit": unit}
+    return RequestRefused(code="too_much_came_of_it", subject=message_id, facts=facts)
 
 
 def _still(what: NotOver, which: str, message_id: str, offer: Offer) -> RequestRefused:

@@ -19,6 +19,7 @@ from duly.words.phrase import in_quotes
 
 Answer: TypeAlias = Any
 SPLIT: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # between the words of a type's name
+UNSEARCHED: Final = " Its id is too short to look for in runs that only mention it."
 Args: TypeAlias = Mapping[str, Any]
 
 
@@ -112,7 +113,8 @@ def _forget(made: Answer, _: Args) -> str:
     )
     rest = [text.format(each) for text, found in left for each in found]
     more = f" Still there: {'; '.join(rest)}." if rest else ""
-    return f"Erased: {told}. Message ids, keys and digests stay.{more}"
+    looked = "" if made["is_looked_for"] else UNSEARCHED
+    return f"Erased: {told}. Message ids, keys and digests stay.{more}{looked}"
 
 
 def _export(made: Answer, _: Args) -> str:

@@ -20,7 +20,7 @@ FORGETTING: Final[Mapping[str, Pair]] = {
         "Forget the input that is meant; what came of it goes with it.",
     ),
     "too_much_came_of_it": (
-        'More than {limit} events came of "{subject}".',
+        'More than {limit} {unit} came of "{subject}".',
         "Nothing is erased; retention removes it in turns.",
     ),
     "no_key_to_seal": (

@@ -25,18 +25,19 @@ select r.chain from (select seq from cause where workflow_id = :workflow_id and 
 
 -- list_naming_chains
 -- The chains of other runs of the workflow that speak of the input by its message id or its title (scan of the runs of one workflow).
+-- A field that is called like the id (:as_key) says nothing of it.
 select r.chain from run r where r.workflow_id = :workflow_id and r.emptied = 0 and (
-  r.prepared like :naming escape '\' or r.result like :naming escape '\' or r.state_before like :naming escape '\' or r.state_after like :naming escape '\'
-  or r.calls like :naming escape '\' or r.logs like :naming escape '\' or r.error like :naming escape '\' or r.escalated like :naming escape '\'
+  replace(r.prepared, :as_key, '') like :naming escape '\' or replace(r.result, :as_key, '') like :naming escape '\' or replace(r.state_before, :as_key, '') like :naming escape '\' or replace(r.state_after, :as_key, '') like :naming escape '\'
+  or replace(r.calls, :as_key, '') like :naming escape '\' or replace(r.logs, :as_key, '') like :naming escape '\' or replace(r.error, :as_key, '') like :naming escape '\' or replace(r.escalated, :as_key, '') like :naming escape '\'
   or r.prepared like :titling escape '\' or r.result like :titling escape '\' or r.state_before like :titling escape '\' or r.state_after like :titling escape '\'
   or r.calls like :titling escape '\' or r.logs like :titling escape '\' or r.error like :titling escape '\' or r.escalated like :titling escape '\')
 union
 select c.chain from recording c join run r on r.workflow_id = c.workflow_id and r.open = 1 and r.chain = c.chain
-where c.workflow_id = :workflow_id and (c.reads like :naming escape '\' or c.reads like :titling escape '\')
+where c.workflow_id = :workflow_id and (replace(c.reads, :as_key, '') like :naming escape '\' or c.reads like :titling escape '\')
 
 -- list_naming_states
 -- Handlers whose state speaks of the input now: it decides what is done next, so it stays.
-select name from handler where workflow_id = :workflow_id and (state like :naming escape '\' or state like :titling escape '\') order by name
+select name from handler where workflow_id = :workflow_id and (replace(state, :as_key, '') like :naming escape '\' or state like :titling escape '\') order by name
 
 -- get_run_texts
 -- What a run kept that may name a blob.
