@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from duly.connectors import status
-from duly.connectors.base import NotApplied
+from duly.connectors.base import NotApplied, Unsure
 from duly.connectors.transport import HttpRequest, Transport
 from duly.rules import url
 from duly.rules.url import AddressKind
@@ -165,6 +165,25 @@ BREAKS = (
         frozenset({"POST", "PATCH", "PUT", "DELETE"}),
         (f"{CONFLICT}::test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way",),
         "a conflict with what a copy of a request made counts as a refusal",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.key_place",
+        "Verify.is_exact",
+        True,
+        (f"{CONFLICT}::test_an_operation_asks_its_service_after_a_conflict",),
+        "what a search does not find after a conflict counts as refused",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.conflict",
+        "Theirs",
+        Unsure,
+        (
+            f"{CONFLICT}::test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way",
+            f"{CONFLICT}::test_what_is_in_the_way_of_a_precondition_is_ours_anothers_or_unknown",
+        ),
+        "a question after a conflict that cannot tell counts as a no",
     ),
     Break(
         "L4",

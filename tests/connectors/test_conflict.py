@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
-from duly.connectors.conflict import find_own, is_alone
+from duly.connectors.conflict import Theirs, find_own, is_alone
 from duly.connectors.response import HttpResponse
 from duly.errors import Refused, Transient, UnknownOutcome
 from tests.connectors.shop import Shop, status
@@ -19,9 +20,11 @@ from tests.connectors.test_rest import call as http_call
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SENT = Call("shop.order", {}, "k1", "w", 1, AT)
 OURS, NONE, OTHERS = Applied({"id": 7}), NotApplied(), Unsure("another is there")
+THEIRS = Theirs("a release of another is there")
 LOST = Transient("the server is silent")
 
-# method, status, whether a key was sent, what a look finds (None: no way to look), is it alone?
+# method, status, whether a key was sent, what an exact look finds (None: no way to look), is it
+# alone?
 TABLE: list[tuple[str, int, bool, Verdict | Transient | None, bool]] = [
     ("POST", 409, False, None, True),  # no proxy may repeat it, and the service knows no key
     ("PATCH", 412, False, None, True),
@@ -29,13 +32,20 @@ TABLE: list[tuple[str, int, bool, Verdict | Transient | None, bool]] = [
     ("PUT", 409, False, None, False),  # a proxy may repeat it
     ("DELETE", 412, False, None, False),
     ("POST", 422, True, None, True),  # the request itself is wrong
-    ("PUT", 422, True, None, True),
+    ("POST", 422, False, None, True),
+    ("PUT", 422, True, None, False),  # a copy may meet what the first request did
+    ("DELETE", 422, False, None, False),
     ("POST", 409, True, OURS, False),
     ("POST", 422, True, OURS, False),
     ("POST", 409, True, LOST, False),
     ("POST", 422, True, LOST, False),
     ("POST", 409, True, NONE, True),
-    ("POST", 412, True, OTHERS, True),
+    ("POST", 422, True, NONE, True),
+    ("POST", 412, True, OTHERS, False),  # the question could not tell
+    ("POST", 422, True, OTHERS, False),
+    ("POST", 422, True, THEIRS, True),
+    ("PATCH", 412, True, THEIRS, True),
+    ("PUT", 412, True, THEIRS, False),
     ("PUT", 409, True, NONE, False),
     ("PUT", 412, True, OTHERS, False),
     ("PUT", 422, True, NONE, True),
@@ -56,11 +66,23 @@ async def test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way(
         assert found is not None
         return found
 
-    asked = None if found is None else look
+    asked: dict[str, Any] = {"look": None if found is None else look, "is_exact": True}
     response = HttpResponse(code)
-    assert await is_alone(SENT, method, response, has_key=has_key, look=asked) is expected
+    assert await is_alone(SENT, method, response, has_key=has_key, **asked) is expected
     for later in (replace(SENT, attempt=2), replace(SENT, sent_at=AT + timedelta(seconds=9))):
-        assert not await is_alone(later, method, response, has_key=has_key, look=asked)
+        assert not await is_alone(later, method, response, has_key=has_key, **asked)
+
+
+@pytest.mark.parametrize("code", [409, 412, 422])
+@pytest.mark.parametrize("verdict", [NONE, OTHERS, OURS])
+async def test_a_search_never_makes_a_conflict_a_no(code: int, verdict: Verdict) -> None:
+    """L4, L6: its index may be behind what a copy of the request has just made."""
+
+    async def look(call: Call) -> Verdict:
+        return verdict
+
+    for method in ("POST", "PATCH", "PUT", "DELETE"):
+        assert not await is_alone(SENT, method, HttpResponse(code), has_key=True, look=look)
 
 
 async def test_what_is_in_the_way_of_a_precondition_is_ours_anothers_or_unknown() -> None:
@@ -75,15 +97,15 @@ async def test_what_is_in_the_way_of_a_precondition_is_ours_anothers_or_unknown(
         return await find_own(SENT, look, "PUT x: 412")
 
     assert await find(OURS) == OURS
-    with pytest.raises(Refused, match="another is there"):
-        await find(OTHERS)
-    for each in (NONE, LOST):
+    with pytest.raises(Refused, match="of another is there"):
+        await find(THEIRS)
+    for each in (NONE, LOST, OTHERS):
         with pytest.raises(UnknownOutcome):
             await find(each)
 
 
 async def test_an_operation_asks_its_service_after_a_conflict(tmp_path: Path) -> None:
-    """L4, L5: found, it is unknown, and the host asks; not found, it is refused."""
+    """L4, L5: it is refused only if a question about exactly this call finds nothing."""
     with Shop(tmp_path) as shop:
         found, asked = connect(shop, with_create()), http_call(item="tea")
         shop.next(status(409, is_done=True))
@@ -91,8 +113,13 @@ async def test_an_operation_asks_its_service_after_a_conflict(tmp_path: Path) ->
             await found.create_order(asked, item="tea")
         assert isinstance(await found.create_order_happened(asked), Applied)
         shop.next(status(409))
-        with pytest.raises(Refused, match="409"):
+        with pytest.raises(UnknownOutcome, match="409"):  # the list may be behind
             await found.create_order(http_call("k2", item="milk"), item="milk")
+        exact = {"path": "/by-key/{key}", "match": "key"}
+        found = connect(shop, with_create(verify=exact))
+        shop.next(status(409))
+        with pytest.raises(Refused, match="409"):
+            await found.create_order(http_call("k3", item="milk"), item="milk")
 
 
 async def test_what_is_gone_after_a_delete_may_be_gone_by_it(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ NETWORK: dict[str, tuple[Manner, int, Answer]] = {
     "400": (status(400), 0, Answer.REFUSED),
     "401": (status(401), 0, Answer.AUTH),
     "403": (status(403), 0, Answer.PERMISSION),
-    "409": (status(409), 0, Answer.REFUSED),
+    "409": (status(409), 0, Answer.UNKNOWN),  # its list may be behind
     "425": (status(425), 0, Answer.RATE_LIMITED),
     "429": (status(429), 0, Answer.RATE_LIMITED),
     "429 with a time": (status(429, "Retry-After: 5\r\n"), 0, Answer.RATE_LIMITED),

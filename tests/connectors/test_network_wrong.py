@@ -80,7 +80,7 @@ class Changed(Forgetful):
         return order
 
 
-class Lagging(Changed):
+class Late(Shop):
     """Its search finds an order when it is asked for the second time."""
 
     def do(self, ask: Ask) -> tuple[int, Any, str]:
@@ -91,6 +91,14 @@ class Lagging(Changed):
     def _list(self, ask: Ask, orders: list[dict[str, Any]]) -> tuple[int, Any, str]:
         self._asked = getattr(self, "_asked", 0) + 1
         return super()._list(ask, orders if self._asked > 1 else [])
+
+
+class Lagging(Late, Forgetful):
+    """Its search is late, and it takes a key twice."""
+
+
+class UniqueLagging(Late, Unique):
+    """Its search is late, and it refuses a key that it knows."""
 
 
 class Renaming(Changed):
@@ -218,6 +226,23 @@ class Looking(Plain):
     async def dispatch(self, call: duly.Call, item: str) -> Any:
         more: Any = {"body": {"item": item}, "key": KEY, "look": self.order_happened}
         return await self.change(call, "POST", "/orders", **more)
+
+
+class LookingCareful(Looking, Careful):
+    """Asks at once after a conflict, and denies nothing."""
+
+
+class Trusting(LookingCareful):
+    """Takes what its search does not find for a no, and asks at once after a conflict."""
+
+    async def dispatch(self, call: duly.Call, item: str) -> Any:
+        try:
+            return await super().dispatch(call, item)
+        except UnknownOutcome as error:
+            found = await self.order_happened(call) if "409" in str(error) else duly.Applied()
+            if isinstance(found, duly.Applied):
+                raise
+            raise Refused(str(error)) from error
 
 
 class Denying(Plain):
@@ -388,6 +413,12 @@ WRONG = {
         "a proxy sends the request twice: it said refused .*, and it was done",
         (Looking, Unique),
     ),
+    "a conflict and a search that lags": Wrong(
+        Trusting,
+        UniqueLagging,
+        "a proxy sends the request twice: it said refused .*, and it was done",
+        (LookingCareful, UniqueLagging),
+    ),
     "a hidden retry": Wrong(
         Retrying,
         Forgetful,
@@ -463,9 +494,9 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.testing.network.END_S", 0.5)
 
 
-def test_there_are_fifteen_of_them() -> None:
+def test_there_are_sixteen_of_them() -> None:
     """Each is another connector or another service."""
-    assert len({(each.kind, each.service) for each in WRONG.values()}) == len(WRONG) == 15
+    assert len({(each.kind, each.service) for each in WRONG.values()}) == len(WRONG) == 16
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -38,7 +38,7 @@ from duly.connectors.base import (
 )
 from duly.connectors.calendar_cell import MODULES, PROGRAM
 from duly.connectors.clock import Timed
-from duly.connectors.conflict import find_own, is_alone
+from duly.connectors.conflict import Theirs, find_own, is_alone
 from duly.connectors.event_lines import check_text, check_zone, event_lines, read_time, spell_stamp
 from duly.connectors.ics_text import (
     IcsChange,
@@ -332,7 +332,7 @@ class Calendar(_Reading):
             return Applied()
         if found[1] == _version(str(call.args["etag"])):
             return NotApplied()
-        return Unsure("another version of the event is there now")
+        return Theirs("another version of the event is there now")
 
     # -- Within -----------------------------------------------------------------------------------
 

@@ -5,20 +5,29 @@ in the way may be of this very call: made by an earlier send of it, or by a copy
 proxy may repeat PUT and DELETE on its own when a connection breaks behind it; some repeat POST too.
 
 Law 1: a conflict is a definite no only where nothing of this call can be what is in the way (L4).
-Law 2: where there is a way to ask, it is asked at once. If it is of this call, or the question is
-       not answered, the change is unknown: the host asks as about every such call (L5, K10).
+Law 2: a question about exactly one thing is asked at once. Only its *no* counts, and that what is
+       there is certainly of another. A search may be behind what was just made, and *unsure* is no
+       answer: then the change is unknown, and the host asks after the lag (L5, L6, K10).
+Law 3: a precondition that failed refuses only where what is there is certainly of another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from duly.connectors.base import Applied, Call, NotApplied, Verdict
+from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
 from duly.connectors.response import HttpResponse
 from duly.connectors.status import Meaning, meaning_of
 from duly.errors import ConnectorError, Refused, UnknownOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs(Unsure):
+    """What is at the place of a change is certainly of another; `reason` says what is there."""
+
 
 Look: TypeAlias = Callable[[Call], Awaitable[Verdict]]
 
@@ -35,10 +44,12 @@ async def is_alone(
     has_key: bool,
     own: Mapping[int, Meaning] = MappingProxyType({}),
     look: Look | None = None,
+    is_exact: bool = False,
 ) -> bool:
     """Tell whether nothing of this call can be what a conflict speaks of (law 1).
 
-    `look` asks about the call by its key. It is asked only where a response is a conflict.
+    `look` asks about the call by its key. It is asked only where a response is a conflict. With
+    `is_exact` it asks for one thing, and not in a list that may be behind.
     """
     if call.attempt != 1 or call.first_sent_at != call.sent_at:
         return False
@@ -46,12 +57,15 @@ async def is_alone(
         return True
     is_request_at_fault = response.status == UNPROCESSABLE
     if look is None:
-        return is_request_at_fault or (method in SENT_ONCE and not has_key)
+        return method in SENT_ONCE and (is_request_at_fault or not has_key)
+    if not is_exact:
+        return False
     try:
         verdict = await look(call)
     except ConnectorError:
         return False
-    return not isinstance(verdict, Applied) and (is_request_at_fault or method in SENT_ONCE)
+    is_no = isinstance(verdict, NotApplied | Theirs)
+    return is_no and (is_request_at_fault or method in SENT_ONCE)
 
 
 async def find_own(call: Call, look: Look, said: str) -> Applied:
@@ -67,4 +81,6 @@ async def find_own(call: Call, look: Look, said: str) -> Applied:
         return verdict
     if isinstance(verdict, NotApplied):
         raise UnknownOutcome(f"{said}, and nothing is in the way now.")
-    raise Refused(f"{said}: {verdict.reason}.")
+    if isinstance(verdict, Theirs):
+        raise Refused(f"{said}: {verdict.reason}.")
+    raise UnknownOutcome(f"{said}: {verdict.reason}.")

@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
+from duly.connectors.conflict import Theirs
 from duly.connectors.github_text import (
     MARK,
     GithubComment,
@@ -318,7 +319,9 @@ class Github(TokenService):
             raise Refused(f"tag: {tag[:100]!r} cannot be the name of a tag.")
         body: Json = {"tag_name": tag, "name": title_of(title), "body": body_of(text)}
         path, look = f"{repo_path(repo)}/releases", self.create_release_happened
-        answer = await self.change(call, "POST", path, body=body, key=KEY, look=look)
+        answer = await self.change(
+            call, "POST", path, body=body, key=KEY, look=look, is_exact=True
+        )
         return self._made(call, answer, "id")
 
     @create_release.reconcile
@@ -331,7 +334,7 @@ class Github(TokenService):
             return NotApplied()
         if spell(MARK, call.key) in text_at(answer, "body"):
             return Applied(_link(answer, "id"))
-        return Unsure("the tag has a release without the mark of this call")
+        return Theirs("the tag has a release without the mark of this call")
 
     # -- Within -----------------------------------------------------------------------------------
 

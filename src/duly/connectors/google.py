@@ -131,12 +131,13 @@ class Google(Rest):
         headers: Mapping[str, str] = NOTHING,
         statuses: Mapping[int, Meaning] = NO_STATUSES,
         look: Look | None = None,
+        is_exact: bool = False,
         origin_path: str = "",
         timeout_s: float = SEND_S,
     ) -> Any:
         """Send a change once; `origin_path` is a path beside the base, for uploads.
 
-        `look` is asked after a conflict.
+        `look` is asked after a conflict if it `is_exact`: for one thing, and not in a list.
         """
         url = self._at(path)
         if origin_path:
@@ -146,7 +147,9 @@ class Google(Rest):
         head = {"Content-Type": JSON_TYPE, **headers}
         make = partial(self._request, method, url, head, data)
         request, response = await self._change_signed(make, timeout_s, statuses)
-        alone = await is_alone(call, method, response, has_key=True, own=statuses, look=look)
+        alone = await is_alone(
+            call, method, response, has_key=True, own=statuses, look=look, is_exact=is_exact
+        )
         raise_for_change(response, request.shown, self.name, is_alone=alone, own=statuses)
         return await self.read_json(response, request.shown, is_change=True)
 

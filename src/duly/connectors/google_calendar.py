@@ -25,6 +25,7 @@ from typing import Any, Final, TypedDict
 from urllib.parse import quote
 
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
+from duly.connectors.conflict import Theirs
 from duly.connectors.google import CLIENT_NEED, Google, made, mark_of, one_segment, text_at
 from duly.connectors.json_answer import pick
 from duly.connectors.need import Need
@@ -225,6 +226,7 @@ class GoogleCalendar(Google):
             query=query,
             headers=headers,
             look=self.update_happened,
+            is_exact=True,
         )
         return {"id": made(call, answer), "etag": text_at(answer, "etag")}
 
@@ -239,7 +241,7 @@ class GoogleCalendar(Google):
             return Applied({"id": own, "etag": text_at(found, "etag")})
         if pick(found, "etag") == etag:
             return NotApplied()
-        return Unsure("another program has changed the event since")
+        return Theirs("another program has changed the event since")
 
     def _one(self, own: str) -> str:
         return f"{self._events}/{one_segment(own, 'id')}"

@@ -242,6 +242,7 @@ class Http(Connector):
             statuses=operation.statuses,
             done=operation.done,
             look=None if (verify := operation.verify) is None else partial(self._find, verify),
+            is_exact=verify is not None and verify.is_exact,
             timeout_s=operation.timeout_s,
         )
         # The status says that it was done, so an answer of another shape is no error.

@@ -120,6 +120,11 @@ class Verify:
     whole: int = 0
     keeps_deleted: bool = False
 
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether it asks for the one thing of the call, and not for a list."""
+        return self.items is None
+
     def is_call(self, found: Json, key: str) -> bool:
         """Tell whether what was found carries this key (law 2)."""
         value, wanted = pick(found, self.match), spell(self.form, key)

@@ -287,12 +287,14 @@ class Rest(Connector):
         statuses: Mapping[int, Meaning] = NO_STATUSES,
         done: SaidDone | None = None,
         look: Look | None = None,
+        is_exact: bool = False,
         timeout_s: float = SEND_S,
     ) -> Json:
         """Send a change once and return what the service answers; raise what is certain (L4).
 
         With `done` an answer that does not say there that it was done leaves it unknown. `upload`
-        is a body that is no JSON: its type, and its bytes. `look` is asked after a conflict.
+        is a body that is no JSON: its type, and its bytes. `look` is the question about the call; if
+        it `is_exact`, for one thing and not in a list, it is asked after a conflict.
         """
         own = {**DELETED, **statuses} if method == "DELETE" else statuses
         url = add_query(self._at(path), flatten(query))
@@ -310,7 +312,15 @@ class Rest(Connector):
             headers["Content-Type"] = kind
         make = partial(self._request, method, url, headers, data)
         request, response = await self._change_signed(make, timeout_s, own)
-        alone = await is_alone(call, method, response, has_key=key is not None, own=own, look=look)
+        alone = await is_alone(
+            call,
+            method,
+            response,
+            has_key=key is not None,
+            own=own,
+            look=look,
+            is_exact=is_exact,
+        )
         raise_for_change(
             response,
             request.shown,
@@ -483,7 +493,7 @@ def asked_by(verify: Verify | None, lifetime_s: float | None) -> AskedWord:
     """Say how a change can be asked: one thing by its key exactly, a list by search (K1)."""
     if verify is None:
         return "not_at_all" if lifetime_s is None else "exactly"
-    return "exactly" if verify.items is None else "by_search"
+    return "exactly" if verify.is_exact else "by_search"
 
 
 def _never(url: Url) -> bool:

@@ -26,7 +26,7 @@ from urllib.parse import quote
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
 from duly.connectors.blob import BLOB_BYTES_MAX, trial_blob
 from duly.connectors.clock import Timed
-from duly.connectors.conflict import find_own
+from duly.connectors.conflict import Theirs, find_own
 from duly.connectors.mail import plain
 from duly.connectors.reader import ReadingConnector, Unreadable
 from duly.connectors.response import HttpResponse
@@ -221,8 +221,10 @@ class S3(ReadingConnector, Timed, Rest):
                 return Unsure(f"an object at {key!r} was deleted, and it may have been this one")
             return NotApplied()
         etag, size = _etag(response), file["size"] if isinstance(file, dict) else None
-        if response.header(META) != call.key or etag is None:
-            return Unsure(f"another object is at {key!r} now")
+        if response.header(META) != call.key:
+            return Theirs(f"another object is at {key!r} now")
+        if etag is None:
+            return Unsure(f"the object at {key!r} has no etag")
         if response.header("content-length") != str(size):
             return Unsure(f"the object at {key!r} has another size")
         return Applied({"key": key, "etag": etag, "size": size})

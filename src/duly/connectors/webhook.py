@@ -95,6 +95,7 @@ class Webhook(Timed, Rest):
         found = None if verify is None else read_verify(place, ID, arguments=())
         self._asks = repr(found)
         self._look = None if found is None else partial(self._find, found)
+        self._is_exact = found is not None and found.is_exact
         self.__class__ = _class_for(type(self), key_lifetime_s, found, lag_s)
 
     async def _send(self, call: Call, event: str, data: Mapping[str, Json]) -> SentHook:
@@ -105,7 +106,10 @@ class Webhook(Timed, Rest):
         headers = {"Content-Type": "application/json", **self._signature(call.key, body.decode())}
         make = partial(self._request, "POST", self._target, headers, body)
         request, response = await self._change_signed(make, SEND_S)
-        alone = await is_alone(call, "POST", response, has_key=True, look=self._look)
+        look, is_exact = self._look, self._is_exact
+        alone = await is_alone(
+            call, "POST", response, has_key=True, look=look, is_exact=is_exact
+        )
         raise_for_change(response, request.shown, self.name, is_alone=alone)
         return {"id": call.key}
 
