@@ -319,9 +319,7 @@ class Github(TokenService):
             raise Refused(f"tag: {tag[:100]!r} cannot be the name of a tag.")
         body: Json = {"tag_name": tag, "name": title_of(title), "body": body_of(text)}
         path, look = f"{repo_path(repo)}/releases", self.create_release_happened
-        answer = await self.change(
-            call, "POST", path, body=body, key=KEY, look=look, is_exact=True
-        )
+        answer = await self.change(call, "POST", path, body=body, key=KEY, look=look, is_exact=True)
         return self._made(call, answer, "id")
 
     @create_release.reconcile

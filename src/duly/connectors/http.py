@@ -33,13 +33,13 @@ from duly.connectors.base import SEND_S, Call, Connector, KeyWord, P, R, Verdict
 from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.conflict import is_alone
 from duly.connectors.json_answer import encode_body, pick
-from duly.connectors.key_place import Verify, deleted_by, key_values
+from duly.connectors.key_place import Verify, asked_by, deleted_by, key_values
 from duly.connectors.markdown import write_plain_markdown
 from duly.connectors.named import AFTER, describe
 from duly.connectors.need import Need
 from duly.connectors.operation import HttpOperation, read_auth, read_operations
 from duly.connectors.response import HttpResponse
-from duly.connectors.rest import NOTHING, READ_S, Rest, asked_by
+from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import DELETED, raise_for_change, raise_for_read
 from duly.connectors.template import MISSING, fill, fill_path, fill_query
 from duly.connectors.transport import CHANGES, HttpRequest, Transport

@@ -14,7 +14,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from duly.connectors.base import Call
+from duly.connectors.base import AskedWord, Call
 from duly.connectors.json_answer import pick
 from duly.connectors.template import KEY, KEY_SHORT, KEY_UUID, SENT_AFTER
 from duly.errors import Refused
@@ -172,3 +172,10 @@ def deleted_by(verify: Verify | None) -> Literal["seen", "unseen"] | None:
     if verify is None:
         return None
     return "seen" if verify.keeps_deleted else "unseen"
+
+
+def asked_by(verify: Verify | None, lifetime_s: float | None) -> AskedWord:
+    """Say how a change can be asked: one thing by its key exactly, a list by search (K1)."""
+    if verify is None:
+        return "not_at_all" if lifetime_s is None else "exactly"
+    return "exactly" if verify.is_exact else "by_search"

@@ -40,7 +40,6 @@ from duly.connectors.auth import SignIn
 from duly.connectors.base import (
     SEND_S,
     Applied,
-    AskedWord,
     Call,
     Connector,
     NotApplied,
@@ -293,8 +292,8 @@ class Rest(Connector):
         """Send a change once and return what the service answers; raise what is certain (L4).
 
         With `done` an answer that does not say there that it was done leaves it unknown. `upload`
-        is a body that is no JSON: its type, and its bytes. `look` is the question about the call; if
-        it `is_exact`, for one thing and not in a list, it is asked after a conflict.
+        is a body that is no JSON: its type, and its bytes. `look` is the question about the call;
+        if it `is_exact`, for one thing and not in a list, it is asked after a conflict.
         """
         own = {**DELETED, **statuses} if method == "DELETE" else statuses
         url = add_query(self._at(path), flatten(query))
@@ -487,13 +486,6 @@ class Rest(Connector):
 
     def _may_ask(self, url: Url) -> bool:
         return url.origin == self.base.origin
-
-
-def asked_by(verify: Verify | None, lifetime_s: float | None) -> AskedWord:
-    """Say how a change can be asked: one thing by its key exactly, a list by search (K1)."""
-    if verify is None:
-        return "not_at_all" if lifetime_s is None else "exactly"
-    return "exactly" if verify.is_exact else "by_search"
 
 
 def _never(url: Url) -> bool:

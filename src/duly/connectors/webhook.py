@@ -26,11 +26,11 @@ import msgspec
 from duly.connectors.base import Applied, Call, Verdict, mutation
 from duly.connectors.clock import Timed
 from duly.connectors.conflict import is_alone
-from duly.connectors.key_place import deleted_by
+from duly.connectors.key_place import asked_by, deleted_by
 from duly.connectors.need import Need
 from duly.connectors.operation import read_auth, read_verify
 from duly.connectors.place import Place
-from duly.connectors.rest import NOTHING, KeyPlace, Rest, Verify, asked_by
+from duly.connectors.rest import NOTHING, KeyPlace, Rest, Verify
 from duly.connectors.status import raise_for_change
 from duly.errors import AuthNeeded, ConfigError, Invalid, Refused
 from duly.rules.schedule import moment
@@ -107,9 +107,7 @@ class Webhook(Timed, Rest):
         make = partial(self._request, "POST", self._target, headers, body)
         request, response = await self._change_signed(make, SEND_S)
         look, is_exact = self._look, self._is_exact
-        alone = await is_alone(
-            call, "POST", response, has_key=True, look=look, is_exact=is_exact
-        )
+        alone = await is_alone(call, "POST", response, has_key=True, look=look, is_exact=is_exact)
         raise_for_change(response, request.shown, self.name, is_alone=alone)
         return {"id": call.key}
 
