@@ -10,6 +10,22 @@ RULES = ("tests/rules/test_carried.py",)
 
 BREAKS = (
     Break(
+        "H5",
+        "duly.store.carrying",
+        "require_handed_over",
+        lambda *_: None,
+        DESK,
+        "a workflow that runs here is in a file as handed over",
+    ),
+    Break(
+        "H5",
+        "duly.store.carrying",
+        "_refuse_second",
+        lambda *_: None,
+        EXAM,
+        "a workflow is handed over twice",
+    ),
+    Break(
         "L3",
         "duly.rules.carried",
         "FINAL",

@@ -265,6 +265,38 @@ async def test_a_file_is_not_overwritten_and_nothing_is_paused(duly_world: Stage
         await play.host.export(path_of(duly_world, "b"), workflow="nothing")
 
 
+async def test_one_hand_over_makes_one_file(duly_world: Stage) -> None:
+    """H5: two files would let two stores run it; a workflow that was resumed is in neither."""
+    play = await worked(duly_world)
+    await play.host.export(path_of(duly_world), hand_over=True)
+    with pytest.raises(RequestRefused) as raised:
+        await play.host.export(path_of(duly_world, "b"), hand_over=True)
+    assert raised.value.code == "handed_over_before"
+    assert not path_of(duly_world, "b").exists()
+    await play.host.export(path_of(duly_world, "copy"))  # says of itself that it is a copy
+    await play.host.resume(NAME)
+    await play.host.export(path_of(duly_world, "b"), hand_over=True)
+
+
+async def test_a_workflow_that_is_resumed_meanwhile_is_in_no_file(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H5: the transaction that reads it looks again whether this store has given it up."""
+    play = await worked(duly_world)
+    write = carrying._write
+
+    async def resumed(*args: Any, **more: Any) -> Any:
+        await play.host.resume(NAME)
+        return await write(*args, **more)
+
+    monkeypatch.setattr(carrying, "_write", resumed)
+    with pytest.raises(RequestRefused) as raised:
+        await play.host.export(path_of(duly_world), hand_over=True)
+    assert raised.value.code == "hand_over_undone"
+    assert not path_of(duly_world).exists()
+    assert not (await play.host.workflow(NAME)).paused
+
+
 async def test_the_store_that_had_it_does_not_take_it_in_again(duly_world: Stage) -> None:
     """H5, W10: under its name, or after it was removed: its history would be there twice."""
     play = await worked(duly_world)

@@ -33,7 +33,7 @@ from duly.rules.value import Json, decode, encode
 from duly.rules.verb import Crosses, Scope, WholePath, act
 from duly.store import export_file, people
 from duly.store.base import Transaction
-from duly.store.carrying import TakenIn, read_workflow
+from duly.store.carrying import TakenIn, read_workflow, require_handed_over
 from duly.store.export_file import ExportFile
 from duly.store.record import Action, Origin, VersionSpec, WorkflowRow
 from duly.store.workflow import Deployment
@@ -209,6 +209,8 @@ async def _write(
 
     def read(tx: Transaction) -> export_file.WrittenFile:
         nonlocal secrets
+        if is_handed_over:
+            require_handed_over(tx, (each.id for each in homes))
         secrets = _list_secrets(tx, homes)
 
         def put_all(put: Callable[[ExportLine], None]) -> None:

@@ -2,7 +2,8 @@
 
 Law 1  What is read out shows one moment: it is one transaction.
 Law 2  A workflow that is handed over is paused first, with nothing open, and says so until a
-       person resumes it. So the file never shows what the store has not given up.
+       person resumes it. The transaction that reads it looks again, and there is one file of a
+       hand-over. So a file never shows what the store has not given up.
 Law 3  What is taken in is one transaction: all of it, or nothing. It is paused, and blind since the
        moment that the file shows. Its id stays, so that its keys stay the same (L7).
 Law 4  A row of the ledger is sealed here with a mark that it came in a file: it was not made here,
@@ -20,6 +21,7 @@ import msgspec
 
 from duly.config import Limits
 from duly.errors import RequestRefused, see
+from duly.fact import Offer
 from duly.rules.blind import BlindCause
 from duly.rules.carried import Carried, order_runs, read_part
 from duly.rules.export import (
@@ -50,7 +52,7 @@ from duly.store.bus import NUMBERS_PER_MS
 from duly.store.parameter import as_set
 from duly.store.record import Action, MutationRow
 from duly.store.run import end_run
-from duly.store.upkeep import put_cause
+from duly.store.upkeep import list_blind, put_cause
 from duly.store.workflow import Deployment, declare
 
 ROWS_PER_PAGE: Final = 200
@@ -162,6 +164,7 @@ def hand_over(
     dropped: list[str] = []
     for workflow_id in sorted(workflow_ids):  # two hosts lock them in the same order
         name = statements.look(tx, workflow_id).name
+        _refuse_second(tx, workflow_id, name)
         open_run = tx.one("open_run", workflow_id=workflow_id)
         if open_run is not None:
             run = statements.read_run(tx, open_run[0])
@@ -177,6 +180,34 @@ def hand_over(
         statements.note(tx, own, now, workflow_id=workflow_id, target=None)
     put_cause(tx, BlindCause.HANDED_OVER, now)
     return tuple(dropped)
+
+
+def _refuse_second(tx: Transaction, workflow_id: str, name: str) -> None:
+    since = _given_up(tx, workflow_id)
+    if since is not None:
+        raise RequestRefused(
+            code="handed_over_before",
+            subject=name,
+            facts={"at": since},
+            next=Offer("resume", {"workflow": name}, "goes_on"),
+        )
+
+
+def require_handed_over(tx: Transaction, workflow_ids: Iterable[str]) -> None:
+    """Refuse to read out as handed over what a person resumed since it was."""
+    for workflow_id in workflow_ids:
+        if _given_up(tx, workflow_id) is None:
+            name = people.get_workflow(tx, workflow_id).name
+            raise RequestRefused(code="hand_over_undone", subject=name)
+
+
+def _given_up(tx: Transaction, workflow_id: str) -> int | None:
+    """Return since when another store has a workflow; nothing if this one works on it."""
+    row = people.get_workflow(tx, workflow_id)
+    if not row.paused or row.blind_since is None:
+        return None
+    is_given_up = list_blind(tx).get(row.blind_since) is BlindCause.HANDED_OVER
+    return row.blind_since if is_given_up else None
 
 
 # -- Taking in ----------------------------------------------------------------------------------

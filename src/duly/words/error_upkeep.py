@@ -90,6 +90,14 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         "{subject}: something that {where} brings is in this store already.",
         "Nothing was taken in.",
     ),
+    "handed_over_before": (
+        '"{subject}" was handed over to another store before.',
+        "Two files would let two stores run it. If no store took it in, resume it first.",
+    ),
+    "hand_over_undone": (
+        '"{subject}" was resumed while it was handed over; no file was written.',
+        "Hand it over again.",
+    ),
     "not_handed_over": (
         "{subject} is a copy: its workflows may still run in the other store.",
         "Export with a hand-over. If that store is lost, say that you take in a copy.",
