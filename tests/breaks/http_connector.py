@@ -18,6 +18,7 @@ URL = "tests/rules/test_url.py"
 TRANSPORT = "tests/connectors/test_transport.py"
 CONFLICT = "tests/connectors/test_conflict.py"
 STATUS = "tests/connectors/test_status.py"
+GRAPHQL = "tests/connectors/test_graphql.py"
 REST = "tests/connectors/test_rest.py"
 
 _exchange = Transport._exchange
@@ -200,6 +201,22 @@ BREAKS = (
         {**status.CLASSES, 5: status.Meaning.REFUSED},
         (STATUS,),
         "a server's own error counts as a refusal",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.graphql",
+        "has_errors",
+        lambda answer: False,
+        (f"{GRAPHQL}::test_a_change_answered_with_errors_is_unknown",),
+        "a mutation of GraphQL that was answered with errors counts as done",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.graphql",
+        "has_mutation",
+        lambda template: False,
+        (f"{GRAPHQL}::test_a_mutation_says_where_its_answer_tells_that_it_was_done",),
+        "a mutation of GraphQL need not say where its answer tells that it was done",
     ),
     Break(
         "K8",

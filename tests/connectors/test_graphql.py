@@ -13,9 +13,10 @@ from duly.connectors.graphql import DOCUMENT_CHARS_MAX, find_fault
 from duly.connectors.http import Http
 from duly.connectors.registry import Registry
 from duly.connectors.rest import Rest
-from duly.errors import ConfigError, Refused, Transient
+from duly.errors import ConfigError, Refused, Transient, UnknownOutcome
 from duly.rules.catalog import ToolKind
 from tests.connectors.shop import Shop, status
+from tests.connectors.test_rest import call
 
 pytestmark = pytest.mark.anyio
 
@@ -140,3 +141,71 @@ def test_a_mistake_is_told_by_its_key(shop: Shop, changed: dict[str, Any], said:
     with pytest.raises(ConfigError) as caught:
         connect(shop, **changed)
     assert said in str(caught.value)
+
+
+ADD = {
+    "method": "POST",
+    "path": "/graphql",
+    "arguments": {"t": "string"},
+    "key": "none",
+    "body": {
+        "query": "query A { a } mutation B($t: String!) { add(t: $t) { id } }",
+        "variables": {"t": "{t}"},
+    },
+    "result": "data.add.id",
+}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"done": "data"},
+        {"body": [{"query": "mutation { add { id } }", "variables": {"t": "{t}"}}]},
+        {"body": {"t": "{t}"}, "query": {"query": "# x\nmutation { add { id } }"}},
+    ],
+)
+def test_a_mutation_says_where_its_answer_tells_that_it_was_done(more: Any) -> None:
+    """L4: its service answers 200 also to one that failed."""
+    with pytest.raises(ConfigError, match=r'operations\.add\.done: .* done = "data\.'):
+        Http("https://shop.example", operations={"add": {**ADD, **more}})
+
+
+def test_a_text_about_a_mutation_is_none() -> None:
+    body = {"query": 'query { a(t: "mutation { b }") { mutation } }', "variables": {"t": "{t}"}}
+    for each in (body, {"query": "{t}"}, {"query": 7, "t": "{t}"}, {"text": "mutation {t}"}):
+        operation: Any = {**ADD, "body": each}
+        Http("https://shop.example", operations={"add": operation})
+
+
+@pytest.mark.parametrize(
+    ("value", "is_done"),
+    [
+        ({"data": {"add": {"id": 1}}}, True),
+        ({"data": {"add": {"id": 1}}, "errors": []}, True),
+        ({"data": {"add": {"id": 1}}, "errors": [{"message": "the rest failed"}]}, False),
+        ({"data": None, "errors": [{"message": "not allowed"}]}, False),
+        ({"errors": [{"message": "not allowed"}], "extensions": {}}, False),
+        ([{"data": {}}, {"data": None, "errors": [{"message": "no"}]}], False),
+        ({"id": 1, "errors": ["the name is long"]}, True),
+    ],
+)
+async def test_a_change_answered_with_errors_is_unknown(
+    shop: Shop, value: Any, is_done: bool
+) -> None:
+    """L4: also where the document is an argument, so that the settings do not show it."""
+    free = {**ADD, "arguments": {"query": "string"}, "body": None, "result": "data"}
+    tools = {"add": {name: each for name, each in free.items() if each is not None}}
+    hosts: dict[str, Any] = {"allow": ["127.0.0.1"], "writes": [f"127.0.0.1:{shop.port}"]}
+    connector: Any = Http(f"{shop.url}/a", operations=tools, **hosts)
+    for tool, args in (
+        (connector.add, {"query": "mutation { add { id } }"}),
+        (connector.request, {"method": "POST", "url": f"{shop.url}/graphql", "body": {}}),
+    ):
+        shop.next(status(200, value=value))
+        sent = call(**args)
+        if is_done:
+            await tool(sent, **args)
+            continue
+        with pytest.raises(UnknownOutcome):
+            await tool(sent, **args)

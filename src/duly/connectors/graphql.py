@@ -3,6 +3,8 @@
 Law 1: a document is one query, and fragments for it. A mutation, a subscription or a second
        operation is refused when the settings are read, by its words and not by its name.
 Law 2: an answer with errors is no answer, also if it has data: a part would pass for the whole.
+Law 3: a service of GraphQL answers 200 also to a change that failed. So an operation whose body is
+       a mutation says where its answer tells that it was done, and errors leave it unknown (L4).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ TOKEN: Final = re.compile(
 )
 # By these words of an error services say that there were too many requests.
 BUSY: Final = frozenset({"RATE_LIMITED", "RATELIMITED", "THROTTLED", "TOO_MANY_REQUESTS"})
+ERRORS_ALONE: Final = frozenset({"errors", "extensions"})
 MESSAGE_CHARS_MAX: Final = 300
 
 
@@ -66,6 +69,28 @@ def read_data(answer: Json, what: str) -> Json:
     if BUSY & set(_codes(errors)):
         raise Transient(said)
     raise Refused(said)
+
+
+def has_mutation(template: Json) -> bool:
+    """Tell whether a body, or a query of a URL, holds a document that changes something (law 3)."""
+    if isinstance(template, list):
+        return any(map(has_mutation, template))
+    document = template.get("query") if isinstance(template, dict) else None
+    depth = 0
+    for found in TOKEN.finditer(document if isinstance(document, str) else ""):
+        if found["word"] == "mutation" and depth == 0:
+            return True
+        depth += bool(found["open"]) - bool(found["close"])
+    return False
+
+
+def has_errors(answer: Json) -> bool:
+    """Tell whether an answer has errors as those of GraphQL do: beside the data, or alone."""
+    if isinstance(answer, list):
+        return any(map(has_errors, answer))
+    if not isinstance(answer, dict) or not answer.get("errors"):
+        return False
+    return "data" in answer or answer.keys() <= ERRORS_ALONE
 
 
 def _codes(errors: list[Any]) -> list[str]:

@@ -32,6 +32,7 @@ from urllib.parse import unquote
 from duly.connectors.base import SEND_S, Call, Connector, KeyWord, P, R, Verdict, mutation, read
 from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.conflict import is_alone
+from duly.connectors.graphql import has_errors
 from duly.connectors.json_answer import encode_body, pick
 from duly.connectors.key_place import Verify, asked_by, deleted_by, key_values
 from duly.connectors.markdown import write_plain_markdown
@@ -346,6 +347,8 @@ class _Writer(Http):
             value = await self._kit.read_json(response, asked.shown, is_change=True)
         except UnknownOutcome:
             value = None
+        if has_errors(value):
+            raise UnknownOutcome(f"{asked.shown}: it was answered with errors, and may be done.")
         return _fetched(target, response, value)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
-from duly.connectors.graphql import find_fault
+from duly.connectors.graphql import find_fault, has_mutation
 from duly.connectors.key_place import PLAIN, SaidDone
 from duly.connectors.named import AFTER
 from duly.connectors.oauth import Provider, RefreshKind
@@ -189,6 +189,8 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
         markdown=_read_markdown(place, arguments),
     )
     _check_names(place, found)
+    if has_mutation(found.body) or has_mutation(dict(found.query)):
+        _check_said(place, found.done)
     return found
 
 
@@ -284,6 +286,16 @@ def _read_done(place: Place) -> SaidDone | None:
     inside = place.inner("done")
     inside.only(("place", "is"))
     return SaidDone(inside.text("place"), inside.table.get("is"))
+
+
+def _check_said(place: Place, done: SaidDone | None) -> None:
+    """Refuse a mutation of GraphQL that does not say where its answer tells that it was done."""
+    if done is None or not done.place.startswith("data."):
+        place.refuse(
+            "done",
+            "a service of GraphQL answers 200 also to a mutation that failed. Write where its"
+            ' answer says that it was done: done = "data.createOrder.id".',
+        )
 
 
 def _braced(names: Iterable[str]) -> str:

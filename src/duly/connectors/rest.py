@@ -48,7 +48,7 @@ from duly.connectors.base import (
     Verdict,
 )
 from duly.connectors.conflict import Look, is_alone
-from duly.connectors.graphql import find_fault, read_data
+from duly.connectors.graphql import find_fault, has_errors, read_data
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
 from duly.connectors.key_place import KeyPlace as KeyPlace
 from duly.connectors.key_place import Paging as Paging
@@ -329,7 +329,7 @@ class Rest(Connector):
             own=own,
         )
         answer = await self.read_json(response, request.shown, is_change=True)
-        if done is not None and not done.is_said(answer, call.key):
+        if has_errors(answer) or (done is not None and not done.is_said(answer, call.key)):
             words = " ".join(response.body[:WORDS_BYTES_MAX].decode("utf-8", "replace").split())
             raise UnknownOutcome(f"{request.shown}: the answer does not say it was done: {words}")
         return answer
