@@ -13,12 +13,18 @@ GONE = "tests/postgres/test_gone.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
 STANDBY = "tests/postgres/test_standby.py"
+UNHEARD = "tests/postgres/test_unheard.py"
 UPGRADE = "tests/postgres/test_upgrade.py"
 WAITS = "tests/postgres/test_waits.py"
 
 
 def _compare_what_is_told_meanwhile(each: Any, **changes: Any) -> Any:
     return each
+
+
+def _ask_once(self: Any, slot: Any, beside: Any) -> bool:
+    moved = slot.commit_seq
+    return bool(self._enter(beside, slot.host_id).commit_seq >= moved)
 
 
 def _guard_nothing(text: str, place: int | None = None) -> str:
@@ -30,6 +36,25 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
 
 
 BREAKS = (
+    Break(
+        "S1",
+        "duly.store.postgres_session",
+        "ServerSession._was_committed",
+        _ask_once,
+        (
+            f"{UNHEARD}::test_a_deadlock_while_asking_does_not_run_a_committed_write_again",
+            f"{UNHEARD}::test_a_commit_that_cannot_be_asked_about_is_called_unknown",
+        ),
+        "an error while a lost answer is asked for is taken for one of the write",
+    ),
+    Break(
+        "H10",
+        "duly.store.postgres_session",
+        "_limits",
+        lambda times: b"set local statement_timeout = 15000",
+        (f"{UNHEARD}::test_an_entry_waits_for_the_disk_whatever_its_user_is_set_to",),
+        "a slot is entered without waiting for the disk",
+    ),
     Break(
         "H7",
         "duly.rules.lease",

@@ -4,6 +4,8 @@ Law 1  Every write of a host begins by moving the counter of its connection (`sl
 Law 2  A new connection enters its slot before its first write. That waits until the transaction of
        the connection before it has ended.
 Law 3  A transaction that was not committed because its connection was lost is run again, once.
+Law 4  What happens while a slot is asked about a lost answer says nothing of the write. The slot is
+       asked again; if it cannot be asked, the error says that what became of the write is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from duly.env import Env
-from duly.errors import DulyError, Fenced
+from duly.errors import DulyError, Fenced, StoreOlder, StoreUnavailable
 from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
@@ -27,14 +29,14 @@ from duly.store.inquiry import ResultTable, Show
 from duly.store.inquiry_server import run_select
 from duly.store.postgres_line import Answer, SentStatement, ServerLine, guarded
 from duly.store.queries import Statement
-from duly.store.slot import HostSlots, Slot, enter, read_move
+from duly.store.slot import NAME, HostSlots, Slot, enter, read_move
 from duly.store.transaction import NOT_OPEN, FindKey, NamedStatements
 
 R = TypeVar("R")
 Bound = tuple[Any, ...]
 
 TRIES_MAX: Final = 10  # of a transaction that the server ended because of another one
-LOST_MAX: Final = 1  # how often a transaction whose connection was lost is run again
+LOST_MAX: Final = 1  # how often what was lost with its connection is run, or asked, again
 READ_S_MAX: Final = 60
 BATCH_MAX: Final = 100  # statements that are sent together
 BATCH_CHARS_MAX: Final = 32_000  # and their texts; libpq sends more than twice that on its own
@@ -305,8 +307,8 @@ class ServerSession:
             connection.close()
             if isinstance(error, errors.ReadOnlySqlTransaction):  # the server is a standby now
                 error = psycopg.OperationalError(str(error))
-            if is_sent and not is_read and slot is None:
-                raise  # nothing was counted, so what became of it cannot be known
+            if is_sent and not is_read and slot is None:  # nothing was counted
+                raise _unknown(error) from error
             if not is_sent or slot is None or not self._was_committed(slot, beside):
                 raise _NotCommitted(error) from error
         if slot is not None:
@@ -314,9 +316,24 @@ class ServerSession:
         return value
 
     def _was_committed(self, slot: Slot, beside: Beside) -> bool:
-        """Ask on a new connection whether the write whose answer was lost is there (law 2)."""
+        """Ask on a new connection whether the write whose answer was lost is there (law 4)."""
         moved = slot.commit_seq
-        return self._enter(beside, slot.host_id).commit_seq >= moved
+        ended = failed = 0
+        while True:
+            try:
+                return self._enter(beside, slot.host_id).commit_seq >= moved
+            except StoreOlder:
+                raise
+            except (errors.DeadlockDetected, errors.SerializationFailure) as error:
+                ended += 1
+                if ended >= TRIES_MAX:
+                    raise _unknown(error) from error
+            except (errors.QueryCanceled, psycopg.OperationalError) as error:
+                failed += 1
+                if failed > LOST_MAX:
+                    raise _unknown(error) from error
+            except (psycopg.Error, DulyError) as error:  # evicted since, also after the commit
+                raise _unknown(error) from error
 
     def _enter(self, beside: Beside, host_id: str) -> Slot:
         """Enter the slot, once for each connection and each host, and again to compare."""
@@ -354,6 +371,12 @@ class ServerSession:
         return self._opened
 
 
+def _unknown(cause: BaseException) -> StoreUnavailable:
+    """Say that a write may have been committed, or may still be (H3)."""
+    facts = {"cause": str(cause).strip()}
+    return StoreUnavailable(code="commit_unknown", subject=NAME, facts=facts)
+
+
 def _perform(body: Callable[[Transaction], R], transaction: PostgresTransaction) -> R:
     """Run a body; what it sent ahead is refused before anything that it refuses itself."""
     try:
@@ -388,8 +411,9 @@ def _begin(durability: Durability, times: LeaseTimes) -> tuple[str, ...]:
 
 
 def _limits(times: LeaseTimes) -> bytes:
-    """Set the limits of a write that is begun without a line."""
+    """Set the limits of a write that is begun without a line, and let it wait for the disk."""
     return (
+        f"set local synchronous_commit = on; "
         f"set local idle_in_transaction_session_timeout = {times.idle_ms}; "
         f"set local statement_timeout = {times.lease_ms}"
     ).encode()

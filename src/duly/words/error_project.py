@@ -127,6 +127,10 @@ RUNNING: Final[Mapping[str, Pair]] = {
         ),
         "Look before you try again.",
     ),
+    "commit_unknown": (
+        "{subject}: the answer to a write was lost; whether it was written is not known ({cause}).",
+        "Look before you try again.",
+    ),
     "host_of_another": (
         "{subject} belongs to another user's host.",
         "Be that user, or ask them.",

@@ -52,6 +52,7 @@ BY_CODE: Final[Mapping[str, int]] = {
     "too_many": HTTPStatus.TOO_MANY_REQUESTS,
     "unanswered": HTTPStatus.TOO_MANY_REQUESTS,
     "act_unheard": HTTPStatus.GATEWAY_TIMEOUT,  # whether it was done is not known
+    "commit_unknown": HTTPStatus.GATEWAY_TIMEOUT,  # as before
 }
 BY_CLASS: Final[tuple[tuple[type[DulyError], int], ...]] = (
     (NotFound, HTTPStatus.NOT_FOUND),
