@@ -52,6 +52,14 @@ def _list_all(data: bytes) -> Iterator[zipfile.ZipInfo]:
         return iter(archive.infolist())
 
 
+async def _prove_nothing(self: S3, headers: Mapping[str, str], data: bytes) -> None:
+    return None
+
+
+async def _is_there(self: Any) -> bool:
+    return False
+
+
 async def _refuse_what_is_there(call: Call, look: Look, said: str) -> Applied:
     raise Refused(said)
 
@@ -80,6 +88,30 @@ BREAKS = (
         _sign_unconditional,
         (f"{S3_TESTS}::test_what_is_there_is_not_replaced",),
         "an object of a person is written over",
+    ),
+    Break(
+        "K10",
+        "duly.connectors.s3",
+        "S3._prove_precondition",
+        _prove_nothing,
+        (f"{S3_TESTS}::test_a_server_that_puts_one_object_over_another_is_not_proven",),
+        "a server that puts one object over another is proven",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.s3",
+        "S3._is_bucket_gone",
+        _is_there,
+        (f"{S3_TESTS}::test_a_bucket_that_is_gone_says_nothing_of_its_objects",),
+        "an object counts as deleted because its bucket is gone",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.calendar",
+        "Calendar._is_gone",
+        _is_there,
+        (f"{CALENDAR_TESTS}::test_a_calendar_that_is_gone_says_nothing_of_its_events",),
+        "an event counts as deleted because its calendar is gone",
     ),
     Break(
         "L7",

@@ -411,6 +411,18 @@ class Direct(Inline):
         return await Calendar._fetch(here, own, timeout_s)
 
 
+async def test_a_calendar_that_is_gone_says_nothing_of_its_events(server: CalendarServer) -> None:
+    """L5: 404 is no yes to a delete, and no no to a create, where the calendar is missing."""
+    calendar = server.connect("leaving")
+    remove = call("delete", id="a", etag='"1"')
+    assert await calendar.delete_happened(remove) == Applied()
+    assert await calendar.create_happened(call()) == NotApplied()
+    assert server.ask("DELETE", "leaving/")[0] == 200
+    for verdict in (await calendar.delete_happened(remove), await calendar.create_happened(call())):
+        assert isinstance(verdict, Unsure)
+        assert "calendar" in verdict.reason
+
+
 @pytest.mark.parametrize("tool", ["update", "delete"])
 def test_a_change_passes_the_exam(
     tool: str, server: CalendarServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

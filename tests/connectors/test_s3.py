@@ -211,7 +211,36 @@ async def test_a_put_is_proven_by_one_object_of_its_own(
             await host.set_secret("s3", name, value)
         for number in (1, 2):
             assert (await host.prove("s3.put")).answering.is_believed
-            assert len(server.keys("trial/")) == number
+            assert len(server.keys("trial/")) == number + 1
+    assert "trial/duly-trial.txt" in server.keys("trial/")
+
+
+async def test_a_server_that_puts_one_object_over_another_is_not_proven(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    """K10: without the precondition a put could replace what a person put there."""
+    s3 = server.connect("careless/")
+    async with duly.Host(f"sqlite:///{tmp_path}/duly.db", connectors=[s3]) as host:
+        for name, value in SECRETS.items():
+            await host.set_secret("s3", name, value)
+        found = await host.prove("s3.put")
+    assert not found.answering.is_believed
+    assert "does not keep to If-None-Match" in str(found)
+    assert server.keys("careless/") == ["careless/duly-trial.txt"]
+
+
+async def test_a_bucket_that_is_gone_says_nothing_of_its_objects(
+    server: ObjectServer, blobs: MemoryBlobs
+) -> None:
+    """L5: 404 is no yes to a delete, and no no to a put, where the bucket itself is missing."""
+    s3 = server.connect("a/")
+    remove = make_call(key="a", etag="0" * 32)
+    assert await s3.delete_happened(remove) == Applied()
+    assert await s3.put_happened(call(blobs, "a")) == NotApplied()
+    s3._bucket = "elsewhere"
+    for verdict in (await s3.delete_happened(remove), await s3.put_happened(call(blobs, "a"))):
+        assert isinstance(verdict, Unsure)
+        assert "bucket" in verdict.reason
 
 
 async def test_a_delete_names_its_version(server: ObjectServer, blobs: MemoryBlobs) -> None:

@@ -73,6 +73,7 @@ DeletedWord: TypeAlias = Literal["seen", "unseen"]
 
 THREADS_MAX: Final = 8  # for changes, and as many for questions
 SEND_S: Final = 30.0  # how long a call may take unless its terms say otherwise
+TRIAL_WORKFLOW: Final = "duly.connect"  # what a trial is made for, where a call names its workflow
 NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 UNSAID: Final = datetime.min.replace(tzinfo=UTC)
 

@@ -67,6 +67,11 @@ ETAG: Final = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{1,200}"')
 ICS: Final = "text/calendar; charset=utf-8"
 NO_MATCH: Final = 412
 TRIAL: Final = "A trial of Duly. Delete it."
+NO_CALENDAR: Final = "the calendar itself is not there"
+KIND_QUERY: Final = (
+    b'<?xml version="1.0"?><D:propfind xmlns:D="DAV:"><D:prop><D:resourcetype/></D:prop>'
+    b"</D:propfind>"
+)
 QUERY: Final = """<?xml version="1.0" encoding="utf-8"?>
 <C:calendar-query xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav">
 <D:prop><D:getetag/><C:calendar-data/></D:prop>
@@ -231,7 +236,7 @@ class Calendar(_Reading):
         own = _id_of(call.key)
         found = await self._look(own, FIND_S)
         if found is None:
-            return NotApplied()
+            return Unsure(NO_CALENDAR) if await self._is_gone() else NotApplied()
         if own != found[0].uid and call.key != found[0].key:
             return Unsure("another event is at the place of this one")
         return Applied({"id": own})
@@ -329,7 +334,7 @@ class Calendar(_Reading):
         """Look whether the event of this version is still there."""
         found = await self._fetch(str(call.args["id"]), FIND_S)
         if found is None:
-            return Applied()
+            return Unsure(NO_CALENDAR) if await self._is_gone() else Applied()
         if found[1] == _version(str(call.args["etag"])):
             return NotApplied()
         return Theirs("another version of the event is there now")
@@ -352,6 +357,15 @@ class Calendar(_Reading):
         if not ETAG.fullmatch(etag):
             raise Transient(f"{request.shown}: the server answered without a version.")
         return response, etag
+
+    async def _is_gone(self) -> bool:
+        """Tell whether there is no such calendar, so that a missing event says nothing."""
+        headers = {"Depth": "0", "Content-Type": "application/xml; charset=utf-8"}
+        make = partial(self._request, "PROPFIND", self._at(""), headers, KIND_QUERY)
+        request, response = await self._read_signed(
+            lambda: replace(make(), is_query=True), FIND_S, lambda url: False
+        )
+        return not raise_for_read(response, request.shown, self.name)
 
     async def _look(self, own: str, timeout_s: float) -> tuple[IcsEvent, str] | None:
         found = await self._fetch(own, timeout_s)

@@ -8,7 +8,8 @@
 
 Law 1: `put` makes an object only where none is (`If-None-Match: *`), and the key of the call is in
        the metadata of what it made. So a call is found again by asking for the object (L5), and a
-       second send of it makes no second change.
+       second send of it makes no second change. The trial shows first that the server keeps to
+       that precondition: without it a put could replace what a person put there (K10).
 Law 2: `delete` names the version by its etag. An object that is gone is deleted, one with this etag
        is not, and of any other nothing is said.
 Law 3: every request is signed anew; the keys are in no URL and in no message (A5).
@@ -23,7 +24,17 @@ from pathlib import Path
 from typing import Final, TypedDict, cast
 from urllib.parse import quote
 
-from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
+from duly.connectors.base import (
+    TRIAL_WORKFLOW,
+    Applied,
+    Call,
+    NotApplied,
+    Page,
+    Unsure,
+    Verdict,
+    mutation,
+    read,
+)
 from duly.connectors.blob import BLOB_BYTES_MAX, trial_blob
 from duly.connectors.clock import Timed
 from duly.connectors.conflict import Theirs, find_own
@@ -48,7 +59,9 @@ PAGE_OBJECTS: Final = 100
 PUT_S: Final = 120.0  # 25 MiB over a slow line
 DELETE_MARKER: Final = "x-amz-delete-marker"  # of a bucket that keeps the versions of its objects
 META: Final = "x-amz-meta-duly-key"
-MISSING: Final = 404
+TWIN: Final = "duly-trial.txt"  # the object that a trial puts twice
+NO_BUCKET: Final = "the bucket itself is not there"
+FORBIDDEN: Final = 403
 NO_MATCH: Final = 412
 
 
@@ -197,6 +210,8 @@ class S3(ReadingConnector, Timed, Rest):
         url = self._object(key)
         data = await self.open_blob(file)
         headers = {"If-None-Match": "*", "Content-Type": file["type"], META: call.key}
+        if call.workflow == TRIAL_WORKFLOW:
+            await self._prove_precondition(headers, data)
         request = self._signed("PUT", url, headers, data)
         response = await self.transport.change(request, timeout_s=PUT_S)
         if response.status == NO_MATCH:
@@ -219,7 +234,7 @@ class S3(ReadingConnector, Timed, Rest):
         if not raise_for_read(response, shown, self.name):
             if response.header(DELETE_MARKER) == "true":
                 return Unsure(f"an object at {key!r} was deleted, and it may have been this one")
-            return NotApplied()
+            return Unsure(NO_BUCKET) if await self._is_bucket_gone() else NotApplied()
         etag, size = _etag(response), file["size"] if isinstance(file, dict) else None
         if response.header(META) != call.key:
             return Theirs(f"another object is at {key!r} now")
@@ -231,7 +246,10 @@ class S3(ReadingConnector, Timed, Rest):
 
     @put.trial
     def put_tried(self) -> dict[str, Json]:
-        """Puts one small text object into the bucket, and looks for its key in the metadata."""
+        """Puts one small text object into the bucket, and looks for its key in the metadata.
+
+        Before that it puts another one twice: the server must refuse the second.
+        """
         if self._tried_at is None:
             self._tried_at = self.now_ms()
         return {"key": self._trial_key(), "file": cast("dict[str, Json]", trial_blob())}
@@ -275,15 +293,38 @@ class S3(ReadingConnector, Timed, Rest):
         key, etag = str(call.args["key"]), str(call.args["etag"])
         response, shown = await self._ask("HEAD", self._object(key), FIND_S)
         if not raise_for_read(response, shown, self.name):
-            return Applied()
+            return Unsure(NO_BUCKET) if await self._is_bucket_gone() else Applied()
         if _etag(response) == etag.strip('"'):
             return NotApplied()
         return Unsure(f"another version is at {key!r} now")
 
     # -- Within -----------------------------------------------------------------------------------
 
+    async def _prove_precondition(self, headers: Mapping[str, str], data: bytes) -> None:
+        """Show that the server puts no object where one is; else nothing of the trial is sent."""
+        request = self._signed("PUT", self._object(TWIN), headers, data)
+        for _ in range(2):
+            try:
+                response = await self.transport.change(request, timeout_s=READ_S)
+            except UnknownOutcome as error:
+                raise NotSent(str(error)) from error
+            if response.status == NO_MATCH:
+                return
+            if response.status not in (200, 201):
+                raise Refused(f"{request.shown}: the server answered {response.status}.")
+        raise Refused(
+            f"{request.shown}: the server put it twice, so it does not keep to If-None-Match, and"
+            " put could replace what is there."
+        )
+
+    async def _is_bucket_gone(self) -> bool:
+        """Tell whether there is no such bucket, so that a missing object says nothing."""
+        response, shown = await self._ask("HEAD", self._at(f"/{self._bucket}"), FIND_S)
+        return response.status != FORBIDDEN and not raise_for_read(response, shown, self.name)
+
     def _relies_on(self, method: str) -> Json:
         own = [self._bucket, self._region, self._prefix, self._access, self._secret]
+        own += [TWIN] if method == "put" else []  # a proof without it is none any more
         return [super()._relies_on(method), *own]
 
     def _trial_key(self) -> str:

@@ -21,7 +21,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from duly.connectors.base import Applied, Call, NotApplied, Unsure
+from duly.connectors.base import TRIAL_WORKFLOW, Applied, Call, NotApplied, Unsure
 from duly.connectors.blob import trial_box, using_blobs
 from duly.connectors.raised import words_of
 from duly.connectors.registry import Registry
@@ -45,7 +45,6 @@ from duly.store.proof import ProofRow
 from duly.store.record import Action
 from duly.words.asking import DELETED_UNSEEN, SENT_OTHERWISE, say_unbelieved
 
-WORKFLOW: Final = "duly.connect"  # what a trial is made for, where a call names its workflow
 WAITS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)  # before each question about a trial
 # On a server another host may be at a trial; after so long it has ended in any case.
 UNDER_WAY_MS: Final = 10 * 60 * 1000
@@ -202,7 +201,7 @@ class Prover:
         now = self._parts.env.now_ms()
         send_by = moment(now + round(self._tool.timeout_s * 1000))
         at = moment(now)
-        return Call(self._tool.name, self._args, key, WORKFLOW, 1, at, at, send_by)
+        return Call(self._tool.name, self._args, key, TRIAL_WORKFLOW, 1, at, at, send_by)
 
     def _new_key(self) -> str:
         return sha256(self._parts.env.random_bytes(32)).hexdigest()
