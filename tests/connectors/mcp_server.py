@@ -128,9 +128,6 @@ class Notes:
             return
         if manner == "die before":
             yield "die"
-        if manner == "no method":
-            yield reply(number, code=-32601, message="no")
-            return
         self.add(args["text"])
         done = reply(number, text("added"))
         said: dict[str, list[dict[str, Any] | bytes | str]] = {
@@ -143,6 +140,8 @@ class Notes:
             "other id first": [reply("another", text("wrong")), done],
             "failed": [reply(number, text("it did not work", isError=True))],
             "odd mark": [reply(number, text("added", isError="false"))],
+            "no method": [reply(number, code=-32601, message="no")],
+            "no request": [reply(number, code=-32600, message="no")],
             "error": [reply(number, code=-32603, message="oops")],
             "bad arguments": [reply(number, code=-32602, message="bad")],
             "no content": [reply(number, {})],
@@ -228,6 +227,7 @@ class Site(ThreadingHTTPServer):
         self.session = 0
         self.forgets: set[str] = set()  # methods before which it forgets the session
         self.statuses: dict[str, tuple[int, dict[str, str]]] = {}
+        self.lies: dict[str, tuple[int, dict[str, str]]] = {}  # it does the work, and says this
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.over = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -276,6 +276,9 @@ class Handler(BaseHTTPRequestHandler):
         if "x-shelf" in known:  # an exam has notes of its own for each fault
             notes = Notes(notes.folder / known["x-shelf"])
         messages = [*notes.handle(asked)]
+        if method in site.lies:
+            status, more = site.lies[method]
+            return self.say(status, b"", "text/plain", more)
         if site.streams:
             return self.stream(messages)
         if messages == ["hang"] or messages == ["die"]:

@@ -25,10 +25,10 @@ SAID = {
     "the server answers 503 No, after it did it": "unknown, it was done",
     "the server answers 503 No, and does nothing": "unknown, nothing was done",
     "the server answers 200 Well, after it did it": "unknown, it was done",
-    "the server answers 400 No, and does nothing": "refused, nothing was done",
-    "the server answers 401 No, and does nothing": "sign in, nothing was done",
-    "the server answers 404 No, and does nothing": "rate limited, nothing was done",
-    "the server answers 429 Wait with a time, and does nothing": "rate limited, nothing was done",
+    "the server answers 400 No, and does nothing": "unknown, nothing was done",
+    "the server answers 401 No, and does nothing": "unknown, nothing was done",
+    "the server answers 404 No, and does nothing": "unknown, nothing was done",
+    "the server answers 429 Wait with a time, and does nothing": "unknown, nothing was done",
 }
 
 

@@ -20,10 +20,13 @@ from duly.errors import (
     Transient,
     UnknownOutcome,
 )
+from duly.host import Host
 from duly.rules.failure import answer_of
-from duly.rules.word import Answer
+from duly.rules.source import Language, Source
+from duly.rules.word import Answer, MutationStatus
 from tests.connectors.mcp_server import TOOLS, Notes, Site
 from tests.connectors.test_mcp import add, agreed, at_work, search
+from tests.web.stand import Shifted
 
 
 @pytest.fixture(params=[False, True], ids=["messages", "streams"])
@@ -69,20 +72,97 @@ async def test_a_server_at_a_url_is_used_as_it_was_agreed_to(tmp_path: Path, sit
 async def test_a_forgotten_session_is_begun_anew_for_a_question_alone(
     tmp_path: Path, site: Site
 ) -> None:
-    """K2, L4: a change whose session is gone was not made, and is not sent again by itself."""
+    """K2, M8: a change whose session is gone may have been made, and is not sent again."""
     async with at_work(agreed(tmp_path, remote(site))) as registry:
         await add(registry)
         site.forgets = {"tools/list"}
         await add(registry)
         site.forgets = {"tools/call"}
-        with pytest.raises(Transient) as caught:
+        with pytest.raises(UnknownOutcome):
             await add(registry)
-        assert answer_of(caught.value) is Answer.RATE_LIMITED  # definite, and tried again later
         assert len(Notes(tmp_path).notes()) == 2
         await add(registry)
         assert len(Notes(tmp_path).notes()) == 3
         calls = [method for method, _ in site.asked if method == "tools/call"]
         assert len(calls) == 4
+
+
+# What a server, or a proxy before it, can answer after the work, with its headers.
+AFTERWARDS: dict[int, dict[str, str]] = {
+    307: {"Location": "/other"},
+    400: {},
+    401: {"WWW-Authenticate": "Bearer"},
+    403: {"Retry-After": "1"},
+    404: {},
+    405: {},
+    425: {},
+    429: {"Retry-After": "1"},
+}
+
+
+async def test_no_status_says_that_a_call_that_was_sent_is_not_done(tmp_path: Path) -> None:
+    """M8: the server adds the note and answers as if it had not."""
+    site = Site(tmp_path)
+    try:
+        async with at_work(agreed(tmp_path, remote(site))) as registry:
+            for count, (status, more) in enumerate(AFTERWARDS.items(), start=1):
+                site.lies = {"tools/call": (status, more)}
+                with pytest.raises(UnknownOutcome):
+                    await add(registry)
+                assert len(Notes(tmp_path).notes()) == count, status
+                with pytest.raises((AuthNeeded, PermissionDenied, Refused, Transient)):
+                    await search(registry)  # a read is told apart as everywhere
+            site.lies = {}
+            await add(registry)
+    finally:
+        site.close()
+
+
+FLOW = """
+from duly import workflow
+
+flow = workflow("list", topics={"wish": {"ingress": True}})
+
+
+@flow.consumer("wish")
+class add:
+    async def prepare(self, ctx, state):
+        [wish, *_] = await ctx.peek("wish", limit=1) or [None]
+        if wish is None:
+            return {"reservations": []}
+        taken = [{"topic": "wish", "ids": [wish["message_id"]]}]
+        return {"reservations": taken, "data": {"text": wish["title"]}, "ui": {"title": "Add"}}
+
+    async def mutate(self, ctx, prepared):
+        await ctx.notes.add_note(text=prepared["data"]["text"])
+"""
+
+
+@pytest.mark.parametrize("status", [404, 429])
+async def test_a_change_that_was_made_and_denied_is_sent_once_and_waits_for_a_person(
+    tmp_path: Path, status: int
+) -> None:
+    """M8, L4: a whole host, on a clock that runs far ahead."""
+    site = Site(tmp_path)
+    clock = Shifted()
+    try:
+        site.lies = {"tools/call": (status, {"Retry-After": "1"})}
+        notes = agreed(tmp_path, remote(site))
+        async with Host(f"sqlite:///{tmp_path}/duly.db", connectors=[notes], env=clock) as host:
+            await host.deploy(Source(Language.PYTHON, FLOW), grant=True)
+            await host.publish("list", "wish", title="milk", message_id="1")
+            for _ in range(5):
+                await host.drain()
+                clock.shift_ms += 3_600_000
+                clock.ticked_ms += 3_600_000
+            assert Notes(tmp_path).notes() == ["milk"]
+            assert [method for method, _ in site.asked].count("tools/call") == 1
+            [row] = await host.mutations("list")
+            assert row.status is MutationStatus.INDETERMINATE
+            assert [each.reason.code for each in await host.attention()] == ["outcome_unknown"]
+    finally:
+        clock.close()
+        site.close()
 
 
 async def test_statuses_of_a_server_say_what_is_certain(tmp_path: Path) -> None:
@@ -106,9 +186,6 @@ async def test_statuses_of_a_server_say_what_is_certain(tmp_path: Path) -> None:
                     await add(registry)
                 assert answer_of(caught.value) is answer
                 assert "t0ken" not in str(caught.value)
-            site.statuses = {"tools/call": (307, {"Location": "/other"})}
-            with pytest.raises(Refused):
-                await add(registry)
             site.statuses = {}
             registry.bind(lambda *_: "another-token")
             with pytest.raises(AuthNeeded):

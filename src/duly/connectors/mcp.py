@@ -8,8 +8,8 @@
 Law 1: what a tool is, the settings and a person say; the server has no say in it. A tool that
        `reads` does not name is a change of high risk that cannot be asked about and is never
        repeated.
-Law 2: before a change, and at least every minute, the server's list is compared with what a person
-       agreed to. A tool that differs is not used until a person has agreed again.
+Law 2: before every call, of a read too, the server's list is compared with what a person agreed
+       to. A tool that differs is not used until a person has agreed again.
 Law 3: until the call itself is written, every error says that nothing was sent. After that only a
        whole answer says what happened; everything else is unknown.
 """
@@ -37,7 +37,6 @@ from duly.connectors.pinning import OfferedList, PinningConnector
 from duly.connectors.place import Argument
 from duly.connectors.reach import within
 from duly.connectors.transport import Credentials, Transport, check_header
-from duly.env import machine_ms
 from duly.errors import (
     AuthNeeded,
     ConfigError,
@@ -64,7 +63,6 @@ from duly.rules.url import read_host, read_url
 from duly.rules.value import Json
 
 TIMEOUT_S: Final = 60.0
-LIST_AGE_MS: Final = 60_000  # how old a list may be for a read; for a change it is always new
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 RETURNS: Final[Mapping[str, Any]] = {"text": str, "data": Any, "parts": list}
 
@@ -91,13 +89,11 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Seat:
-    """What belongs to one event loop: the way to the server, and what it offered when."""
+    """What belongs to one event loop: the way to the server."""
 
     loop: asyncio.AbstractEventLoop
     turn: asyncio.Lock
     link: Link | None = None
-    served: dict[str, ServedTool] | None = None
-    listed_ms: int = 0
 
 
 class Mcp(PinningConnector):
@@ -206,7 +202,7 @@ class Mcp(PinningConnector):
         what = f"{self.name}.{operation.name}"
         try:
             async with asyncio.timeout(within(self._timeout_s)), self._turn():
-                link = await self._checked(operation, is_change=False)
+                link = await self._checked(operation)
                 params = _params(operation, args)
                 if isinstance(link, McpProcess):
                     reply = await link.send("tools/call", params)
@@ -224,15 +220,13 @@ class Mcp(PinningConnector):
         progress = _Progress()
         try:
             async with asyncio.timeout(within(self._timeout_s)), self._turn():
-                link = await self._checked(operation, is_change=True)
+                link = await self._checked(operation)
                 params = _params(operation, call.args)
                 progress.is_sent = True
                 if isinstance(link, McpProcess):
                     reply = await link.send("tools/call", params)
                 else:
-                    is_first = call.attempt == 1 and call.first_sent_at == call.sent_at
-                    how: dict[str, Any] = {"timeout_s": self._timeout_s, "is_first": is_first}
-                    reply = await link.send("tools/call", params, **how)
+                    reply = await link.send("tools/call", params, timeout_s=self._timeout_s)
                 return read_change(reply, what)
         except (AuthNeeded, PermissionDenied, NotSent):
             raise
@@ -256,20 +250,16 @@ class Mcp(PinningConnector):
         async with seat.turn:
             yield
 
-    async def _checked(self, operation: _Operation, *, is_change: bool) -> Link:
+    async def _checked(self, operation: _Operation) -> Link:
         """Return the way to the server when the tool is what a person agreed to (law 2)."""
         seat = self._here()
         link = await self._link(seat)
-        now_ms = machine_ms()
-        is_old = seat.served is None or now_ms - seat.listed_ms > LIST_AGE_MS or link.has_other_list
-        if is_change or is_old:
-            seat.served, seat.listed_ms = await list_tools(link), now_ms
-        assert seat.served is not None
+        served = await list_tools(link)
         try:
             agreed = self._read_lock().get(operation.name)
         except ConfigError:
             raise self._stopped(operation, "what was agreed to cannot be read") from None
-        offered = seat.served.get(operation.served.name)
+        offered = served.get(operation.served.name)
         if agreed is None or agreed.name != operation.served.name:
             raise self._stopped(operation, "no person agrees to this tool any more")
         if offered is None:
@@ -290,7 +280,6 @@ class Mcp(PinningConnector):
         """Return the way to the server; one that has ended is opened anew."""
         if seat.link is not None and not seat.link.is_over:
             return seat.link
-        seat.served = None
         if self._command:
             variables = {key: self.secret(each) for key, each in self._secrets.items()}
             made = McpProcess(self._command, {**self._env, **variables}, self._memory)

@@ -3,6 +3,8 @@
 Law 1: a request is sent once over a connection of its own; nothing is retried and no stream is
        taken up again. What a server asks of its client is not answered.
 Law 2: a session that the server has forgotten is begun anew for a question, never for a change.
+Law 3: after a call was sent no status says that it was not done: a proxy or a liar can answer any
+       of them behind the work (M8). Only a whole answer of the protocol says anything.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from duly.connectors.mcp_wire import (
     write,
 )
 from duly.connectors.response import HttpResponse
-from duly.connectors.status import raise_for_change, raise_for_read
+from duly.connectors.status import raise_for_read, said_by
 from duly.connectors.transport import HEADER_VALUE, Credentials, HttpRequest, Transport
 from duly.env import unguessable
-from duly.errors import Refused, Transient
+from duly.errors import Refused, Transient, UnknownOutcome
 from duly.rules.url import Url
 from duly.rules.value import Json
 
@@ -34,6 +36,7 @@ LIST_S: Final = 20.0
 GONE: Final = 404
 SESSION: Final = "Mcp-Session-Id"
 ACCEPTED: Final = frozenset({200, 202, 204})
+ANSWERS: Final = frozenset({200, 202})  # with which the answer to a call may come
 
 
 class McpSite:
@@ -78,19 +81,16 @@ class McpSite:
             await self.begin()
             return (await self._question(method, params))[0]
 
-    async def send(
-        self, method: str, params: Mapping[str, Json], *, timeout_s: float, is_first: bool
-    ) -> McpReply:
-        """Send what may change something, once, and return its answer."""
+    async def send(self, method: str, params: Mapping[str, Json], *, timeout_s: float) -> McpReply:
+        """Send what may change something, once, and return its answer (law 3)."""
         number = unguessable()
         scan = EventScan(number)
         request = self._request(write(method, params, number), self._headers)
         response = await self._transport.change(request, timeout_s=timeout_s, until=_quietly(scan))
-        if response.status == GONE and SESSION in request.headers:
-            self.is_over = True
-            said = f"{request.shown}: the server has forgotten the session"
-            raise Transient(f"{said}, so nothing was done.", outcome="refused")
-        raise_for_change(response, request.shown, self._name, is_alone=is_first)
+        if response.status not in ANSWERS:
+            # A session that is gone is begun anew for the next call.
+            self.is_over = self.is_over or response.status == GONE
+            raise UnknownOutcome(said_by(response, request.shown))
         return self._reply(response, number, scan)
 
     async def read(self, method: str, params: Mapping[str, Json], *, timeout_s: float) -> McpReply:

@@ -2,8 +2,8 @@
 
 Law 1: a message is an answer only if it has our id and either a result or an error. All else that
        a server sends is not an answer, and nothing is done because of it.
-Law 2: a change was made only if its result says so in full: content, and no `isError`. An error of
-       the protocol says that nothing was done only where no handler can have run.
+Law 2: a change was made only if its result says so in full: content, and no `isError`. No error
+       says that nothing was done: who answers it may have done the work before (M8).
 Law 3: every byte is hostile: sizes, depth and numbers are checked before a value is used.
 """
 
@@ -27,8 +27,6 @@ MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 PARTS_MAX: Final = 1_000  # of a result
 WORDS_CHARS_MAX: Final = 300
 NO_METHOD: Final = -32601
-# A server that cannot read a request, or knows no such method, has run no tool (law 2).
-NOT_BEGUN: Final = frozenset({-32700, -32600, NO_METHOD})
 END_OF_EVENT: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
@@ -132,8 +130,6 @@ def is_change_of_list(message: Mapping[str, Any]) -> bool:
 def read_change(reply: McpReply, what: str) -> Json:
     """Return what a change returned, or raise what is certain about it (law 2)."""
     if reply.result is None:
-        if reply.code in NOT_BEGUN:
-            raise Refused(f"{what}: the server has not begun it{_shown(reply.words)}.")
         said = f"{what}: it may have been done: the server answered with error {reply.code}"
         raise UnknownOutcome(f"{said}{_shown(reply.words)}.")
     if reply.result.get("isError", False) is not False:

@@ -121,7 +121,7 @@ def raise_for_change(
         meaning = Meaning.UNKNOWN
     if meaning is Meaning.CONFLICT:
         meaning = Meaning.REFUSED if is_alone else Meaning.UNKNOWN
-    said = _said(response, what)
+    said = said_by(response, what)
     match meaning:
         case Meaning.DONE:
             return
@@ -148,7 +148,7 @@ def raise_for_read(
 
     `404` and `410` say that there is nothing: the caller knows whether that is an answer.
     """
-    said = _said(response, what)
+    said = said_by(response, what)
     match meaning_of(response):
         case Meaning.DONE:
             return True
@@ -227,7 +227,7 @@ def _moment(text: str | None) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
-def _said(response: HttpResponse, what: str) -> str:
+def said_by(response: HttpResponse, what: str) -> str:
     """Say what the server answered, with the beginning of its own words."""
     words = " ".join(response.body[: 4 * WORDS_CHARS_MAX].decode("utf-8", "replace").split())
     shown = f": {words[:WORDS_CHARS_MAX]}" if words else ""
