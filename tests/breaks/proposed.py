@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from duly.faces.mcp.tool import PERSONS
 from duly.rules.verb import DECLARED, Scope, act
 from tests.breaks import Break
 
 AGENTS: Final = act(scope=Scope.AGENT, example={})(lambda: None)
+LOOSE: Final = act(scope=Scope.DECIDE, for_agents=True, example={})(lambda: None)
 TESTS: Final = ("tests/desk/test_proposal.py",)
+
+
+async def _sees(caller: Any, workflow: Any) -> bool:
+    return False
+
 
 BREAKS: Final = (
     Break(
@@ -30,27 +35,43 @@ BREAKS: Final = (
     ),
     Break(
         rule="M5",
-        module="duly.faces.mcp.tool",
-        attribute="PERSONS",
-        replacement=PERSONS - {"approve"},
-        tests=("tests/mcp/test_hostile.py",),
+        module="duly.desk.approval",
+        attribute="Approvals.approve.__duly_verb__",
+        replacement=getattr(LOOSE, DECLARED),
+        tests=("tests/mcp/test_hostile.py", "tests/mcp/test_decide.py"),
         says="a tool of an agent approves",
     ),
     Break(
         rule="M5",
-        module="duly.faces.mcp.tool",
-        attribute="PERSONS",
-        replacement=PERSONS - {"answer"},
-        tests=("tests/mcp/test_hostile.py",),
+        module="duly.desk.slip",
+        attribute="Slips.answer.__duly_verb__",
+        replacement=getattr(LOOSE, DECLARED),
+        tests=("tests/mcp/test_hostile.py", "tests/mcp/test_decide.py"),
         says="a tool of an agent says yes with the code of a mail",
     ),
     Break(
         rule="M5",
-        module="duly.faces.mcp.tool",
-        attribute="PERSONS",
-        replacement=PERSONS - {"adopt", "deploy", "grant"},
-        tests=("tests/mcp/test_hostile.py",),
-        says="a tool of an agent puts a version to use and grants",
+        module="duly.desk.proposal",
+        attribute="SourceProposals.adopt.__duly_verb__",
+        replacement=getattr(LOOSE, DECLARED),
+        tests=("tests/mcp/test_hostile.py", "tests/mcp/test_decide.py"),
+        says="a tool of an agent adopts a proposal",
+    ),
+    Break(
+        rule="M5",
+        module="duly.bus.bus",
+        attribute="Bus.resume.__duly_verb__",
+        replacement=getattr(LOOSE, DECLARED),
+        tests=("tests/mcp/test_decide.py",),
+        says="an agent lets a restored bus deliver again",
+    ),
+    Break(
+        rule="M5",
+        module="duly.faces.mcp.server",
+        attribute="_is_blind",
+        replacement=_sees,
+        tests=("tests/mcp/test_decide.py",),
+        says="an agent lets a restored workflow go on",
     ),
     Break(
         rule="M6",

@@ -14,7 +14,7 @@ from duly.api.registry import VERBS, Scope
 from duly.api.session import Session, connect
 from duly.api.wire import name_actor, name_user
 from duly.faces.mcp.server import AgentServer, Caller
-from duly.faces.mcp.tool import ACT, Tools
+from duly.faces.mcp.tool import ACT, ROWS, Tools
 from duly.rules.source import Language, Source
 from duly.testing import Stage
 from tests.desk.test_upkeep import folder_of, restored
@@ -33,6 +33,18 @@ class keep:
 """
 
 
+# What an agent may do that a person gave the scope decide: it sends nothing that waits for a yes.
+FOR_AGENTS = (
+    "abandon decline reconnect reject revoke revoke_allowance skip "
+    "bus.cancel bus.discard bus.unsubscribe"
+)
+# What of the scope decide no agent does, with the reason in the decision 210.
+FOR_PERSONS = (
+    "adopt allow amend answer approve approve_all deploy grant rollback settle write "
+    "bus.resume bus.retry"
+)
+
+
 class Direct:
     """A session of a token with the scope decide."""
 
@@ -43,7 +55,32 @@ class Direct:
         return await perform(self._host, verb, args, by="token:agent", scope=Scope.DECIDE)
 
 
-async def test_no_agent_lets_a_restored_workflow_go_on(duly_world: Stage) -> None:
+class Silent:
+    """A session that must not be spoken to."""
+
+    async def call(self, verb: str, /, **args: Any) -> Any:
+        raise AssertionError(verb)
+
+
+async def test_no_verb_that_is_a_persons_leaves_the_hands_of_an_agent() -> None:
+    """M5: every verb of the registry, in the largest scope there is."""
+    session: Any = Silent()
+    caller = Caller(session, Scope.ADMIN, "http://page")
+    tools = Tools(VERBS)
+    server = AgentServer(tools, lambda _: None)  # type: ignore[arg-type, return-value]
+    acts = [each for each in VERBS.values() if not each.is_question]
+    decided = {each.name: each.is_persons for each in acts if each.scope is Scope.DECIDE}
+    assert {name for name, is_so in decided.items() if is_so} == {*FOR_PERSONS.split()}
+    assert {name for name, is_so in decided.items() if not is_so} == {*FOR_AGENTS.split()}
+    assert all(each.is_persons for each in VERBS.values() if each.scope is Scope.ADMIN)
+    assert not any(each.is_persons for each in acts if Scope.AGENT.covers(each.scope))
+    for name in (each.name for each in VERBS.values() if each.is_persons):
+        said = await server._answer(caller, ACT, {"verb": name, "args": {}})
+        assert json.loads(said.text)["error"]["code"] == "for_a_person", name
+    assert not [row.name for row in ROWS if VERBS[row.verb].is_persons]
+
+
+async def test_no_agent_lets_a_restored_host_send_again(duly_world: Stage) -> None:
     """M5, H5: the ledger does not know what was sent last, so a change could be made twice."""
     play = await opened(duly_world)
     await play.deploy(flow())
@@ -53,6 +90,10 @@ async def test_no_agent_lets_a_restored_workflow_go_on(duly_world: Stage) -> Non
     session: Any = Direct(play.host)
     caller = Caller(session, Scope.DECIDE, "http://page")
     server = AgentServer(Tools(VERBS), lambda _: None)  # type: ignore[arg-type, return-value]
+    letter = {"event_id": 1, "subscriber_id": "post:mail:send"}
+    for verb, given in (("bus.resume", {}), ("bus.retry", letter)):
+        said = await server._answer(caller, ACT, {"verb": verb, "args": given})
+        assert json.loads(said.text)["error"]["code"] == "for_a_person", verb
     args = {"verb": "resume", "args": {"workflow": NAME}}
     said = await server._answer(caller, ACT, args)
     assert json.loads(said.text)["error"]["code"] == "for_a_person"

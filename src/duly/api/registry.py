@@ -85,6 +85,11 @@ class Verb:
         return self.declared.scope
 
     @property
+    def is_persons(self) -> bool:
+        """Tell whether only a person does it, whatever the scope of an agent (M5)."""
+        return self.declared.is_persons
+
+    @property
     def recorded_in(self) -> str:
         """The question that shows whether this act was done."""
         return self.declared.recorded_in

@@ -149,7 +149,7 @@ class Bus:
         self._check_own(subscriber_id)
         self._publisher.subscriptions.connect(Subscriber(subscriber_id, topic, handler, retry))
 
-    @act(scope=Scope.DECIDE, example={"deferred_id": 7})
+    @act(scope=Scope.DECIDE, for_agents=True, example={"deferred_id": 7})
     async def cancel(self, deferred_id: int, *, by: str | None = None) -> bool:
         """Stop a deferred event; true once, false if it has fired or was cancelled before.
 
@@ -165,6 +165,7 @@ class Bus:
     @act(
         scope=Scope.DECIDE,
         extension_argument="subscriber_id",
+        for_agents=True,
         example={"subscriber_id": "post:task.received:send"},
     )
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
@@ -192,7 +193,11 @@ class Bus:
         finally:
             self._dispatcher.wake_all()
 
-    @act(scope=Scope.DECIDE, example={"event_id": 12, "subscriber_id": "post:task.received:send"})
+    @act(
+        scope=Scope.DECIDE,
+        for_agents=True,
+        example={"event_id": 12, "subscriber_id": "post:task.received:send"},
+    )
     async def discard(self, event_id: int, subscriber_id: str, *, by: str = USER) -> JournalStatus:
         """Close a dead delivery for good; its error stays, and the event stays failed."""
         action = self._action(by, "discard_delivery")

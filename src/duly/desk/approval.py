@@ -145,6 +145,7 @@ class Approvals(HasDesk):
 
     @act(
         scope=Scope.DECIDE,
+        for_agents=True,
         example={"mutation": "mutation_019a8b7c0d1e2f30", "reason": "Ada has left"},
     )
     async def reject(
@@ -171,7 +172,7 @@ class Approvals(HasDesk):
         verb = partial(desk.engine.reject, mutation, reason=reason, seen=seen, action=action)
         await desk.carry_out(verb, found.workflow_id)
 
-    @act(scope=Scope.DECIDE, example={"allowance": "allowance_019a8b7c0d1e2f30"})
+    @act(scope=Scope.DECIDE, for_agents=True, example={"allowance": "allowance_019a8b7c0d1e2f30"})
     async def revoke_allowance(self, allowance: AllowanceId, *, by: str = USER) -> None:
         """End an allowance: the next call that it would have covered asks again."""
         # Rules: A3.

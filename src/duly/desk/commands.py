@@ -139,7 +139,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         # Rules: F7.
         await self._wish(workflow, by, is_paused=True)
 
-    @act(scope=Scope.AGENT, example={"workflow": "invoices"})
+    @act(scope=Scope.AGENT, restored_argument="workflow", example={"workflow": "invoices"})
     async def resume(self, workflow: str, *, by: str = USER, right: Scope = Scope.ADMIN) -> None:
         """Let runs start again; what was restored from a backup needs the scope decide."""
         # Rules: F7, G4, H5.
@@ -163,6 +163,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
 
     @act(
         scope=Scope.DECIDE,
+        for_agents=True,
         example={"workflow": "invoices", "topic": "mail.received", "message_id": "42"},
     )
     async def skip(
@@ -217,7 +218,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         await desk.carry_out(verb, found.workflow_id)
         return successor_id
 
-    @act(scope=Scope.DECIDE, example={"run": "run_019a8b7c0d1e2f30"})
+    @act(scope=Scope.DECIDE, for_agents=True, example={"run": "run_019a8b7c0d1e2f30"})
     async def abandon(self, run: RunId, *, by: str = USER) -> None:
         """End a run for good; its events go where the ledger says."""
         # Rules: R9.
@@ -296,7 +297,11 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         )
         return await desk.carry_out(verb, found.id) is not None
 
-    @act(scope=Scope.DECIDE, example={"workflow": "invoices", "capability": "table.insert"})
+    @act(
+        scope=Scope.DECIDE,
+        for_agents=True,
+        example={"workflow": "invoices", "capability": "table.insert"},
+    )
     async def revoke(self, workflow: str, capability: str, *, by: str = USER) -> None:
         """Take a capability back; the next call that needs it waits for a new grant."""
         # Rules: A1.
@@ -316,7 +321,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         )
         await desk.carry_out(verb, found.id)
 
-    @act(scope=Scope.DECIDE, example={"connector": "mailbox"})
+    @act(scope=Scope.DECIDE, for_agents=True, example={"connector": "mailbox"})
     async def reconnect(self, connector: str, *, by: str = USER) -> int:
         """Say that a connection works again; return how many runs that waited for it go on."""
         # Rules: F4.

@@ -28,6 +28,7 @@ class Proposing(SourceProposals):
 
     @act(
         scope=Scope.DECIDE,
+        for_agents=True,
         example={"workflow": "invoices", "version": "1.1", "reason": "It skips drafts."},
     )
     async def decline(

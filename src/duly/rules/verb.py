@@ -81,7 +81,9 @@ class Declared:
     shows whether an act was done. `needs_extensions`: only a host whose extensions are loaded can
     answer. `extension_argument` names the argument whose first part may be an extension: what
     belongs to an extension is changed by a running host alone (B13). `cursor` names the fields of
-    the last entry of a page that the next page goes on from.
+    the last entry of a page that the next page goes on from. `for_agents`: an agent with the scope
+    `decide` may do it. `restored_argument` names the argument with the workflow: after a restore of
+    that one the act is a person's.
     """
 
     is_question: bool
@@ -92,6 +94,14 @@ class Declared:
     needs_extensions: bool = False
     extension_argument: str = ""
     cursor: tuple[str, ...] = ()
+    for_agents: bool = False
+    restored_argument: str = ""
+
+    @property
+    def is_persons(self) -> bool:
+        """Tell whether only a person does it, whatever the scope of an agent (M5, H5)."""
+        decides = self.scope is Scope.DECIDE and not self.is_question
+        return self.scope is Scope.ADMIN or (decides and not self.for_agents)
 
 
 def question(
@@ -121,9 +131,15 @@ def act(
     recorded_in: str = "actions",
     extension_argument: str = "",
     needs_extensions: bool = False,
+    for_agents: bool = False,
+    restored_argument: str = "",
     example: Mapping[str, Any],
 ) -> Callable[[F], F]:
-    """Declare a method that changes something; who did it is recorded (A6)."""
+    """Declare a method that changes something; who did it is recorded (A6).
+
+    What needs the scope `decide` is a person's, unless `for_agents` says that it sends nothing
+    that a person has not let through (M5).
+    """
     return _declare(
         Declared(
             False,
@@ -132,6 +148,8 @@ def act(
             recorded_in=recorded_in,
             extension_argument=extension_argument,
             needs_extensions=needs_extensions,
+            for_agents=for_agents,
+            restored_argument=restored_argument,
         )
     )
 

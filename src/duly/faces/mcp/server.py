@@ -26,14 +26,13 @@ from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid, RequestRefused, see, short
 from duly.faces.mcp.answer import envelop, page_of, refuse
-from duly.faces.mcp.tool import ACT, CLOSED, PERSONS, ROWS_MAX, ToolRow, Tools
+from duly.faces.mcp.tool import ACT, CLOSED, ROWS_MAX, ToolRow, Tools
 
 CALLS_MAX: Final = 64  # under way at one moment
 AT_ONCE_MAX: Final = 8  # that speak to the host
 WAITS_MAX: Final = 8  # that wait for a change
 PROGRESS_S: Final = 5.0  # between two words about a call that takes long
 WAIT: Final = "wait"
-RESUME: Final = "resume"
 GRANT: Final = "grant"
 BLIND: Final = "copied_at"  # the fact of a store that was restored, or came back without its newest
 log = logging.getLogger("duly.mcp")
@@ -180,9 +179,9 @@ class AgentServer:
             raise Invalid(code="wrong_value", path="verb", facts={"wanted": "verb"})
         verb = self._tools.verbs.find(name)
         # Lending a source the reads it uses is a grant for the time of a trial.
-        is_persons = name in PERSONS or verb.scope is Scope.ADMIN or bool(given.get(GRANT))
-        if name == RESUME and caller.scope.covers(Scope.DECIDE):
-            is_persons = await _is_blind(caller, given)
+        is_persons = verb.is_persons or bool(given.get(GRANT))
+        if (argument := verb.declared.restored_argument) and caller.scope.covers(Scope.DECIDE):
+            is_persons = is_persons or await _is_blind(caller, given.get(argument))
         if is_persons or name in CLOSED or not caller.scope.covers(verb.scope):
             known = {each.name for each in verb.parameters}
             shown = {key: each for key, each in given.items() if key in known}
@@ -228,9 +227,9 @@ async def _tell(ctx: Any, token: str | int, is_over: asyncio.Event) -> None:
         )
 
 
-async def _is_blind(caller: Caller, given: Mapping[str, Json]) -> bool:
+async def _is_blind(caller: Caller, workflow: Json) -> bool:
     """Tell whether the store may not know what a workflow did last: a person lets that go on."""
-    found = await caller.session.call("workflow", name=given.get("workflow"))
+    found = await caller.session.call("workflow", name=workflow)
     reason = found.get("reason") if isinstance(found, dict) else None
     facts = reason.get("facts") if isinstance(reason, dict) else None
     return isinstance(facts, dict) and BLIND in facts

@@ -2,8 +2,8 @@
 
 Law 1  A tool is a row here and a verb of the registry: its arguments, their types and what it does
        are read off the verb. The order is that of the table, the same in every answer.
-Law 2  What only a person decides is never done through a tool, in any scope: an approval, a
-       settlement, a grant, an adoption, and all that needs the scope admin.
+Law 2  What only a person decides is never done through a tool, in any scope: all that needs the
+       scope admin, and all that needs the scope decide but what its verb marks `for_agents`.
 Law 3  No argument names who acts, and none lets a source read what a person did not grant.
 """
 
@@ -76,11 +76,6 @@ ACT_SCHEMA: Final[Mapping[str, Any]] = {
     "required": ["verb"],
     "additionalProperties": False,
 }
-# What only a person decides (law 2).
-PERSONS: Final = frozenset(
-    {"approve", "approve_all", "allow", "amend", "settle", "grant", "adopt", "deploy", "rollback"}
-    | {"answer", "write"}
-)
 # What is of no use to an agent, or would have it wait without a limit.
 CLOSED: Final = frozenset({"admitted", "receive", "sign_in", "sign_out", "wait", "who"})
 DOCS: Final[Mapping[str, str]] = {
