@@ -59,9 +59,9 @@ BREAKS: Final = (
     ),
     Break(
         rule="M5",
-        module="duly.bus.bus",
-        attribute="Bus.resume.__duly_verb__",
-        replacement=getattr(LOOSE, DECLARED),
+        module="duly.rules.verb",
+        attribute="Declared.is_persons",
+        replacement=property(lambda self: self.scope is Scope.ADMIN),
         tests=("tests/mcp/test_decide.py",),
         says="an agent lets a restored bus deliver again",
     ),

@@ -46,7 +46,33 @@ def bound_once(self: Any, tree: ast.Module, effort: Any) -> None:
     self.bound = defaultdict(lambda: 1)
 
 
+def no_models(connectors: Any) -> frozenset[str]:
+    return frozenset()
+
+
+async def always_in_use(desk: Any, draft: Any) -> bool:
+    return True
+
+
+YES = ("tests/models/test_before_yes.py",)
+
 BREAKS = (
+    Break(
+        rule="M9",
+        module="duly.connectors.llm",
+        attribute="find_asking",
+        replacement=no_models,
+        tests=YES,
+        says="a draft shows a model what it read before a person has agreed",
+    ),
+    Break(
+        rule="M1",
+        module="duly.desk.unadopted",
+        attribute="is_in_use",
+        replacement=always_in_use,
+        tests=YES,
+        says="an agent tries any text with the grants of another one",
+    ),
     Break(
         rule="M9",
         module="duly.rules.portion",

@@ -289,7 +289,7 @@ async def test_a_read_to_a_made_up_address_is_not_tried(stand: Stand) -> None:
     decides = await signed(stand, Scope.DECIDE)
     place = f"/proposals/{told.proposal.hash}?tried=1"
     page = Page((await ask(duly.web.app(stand.host), place, headers=decides)).text)
-    assert "web.get would ask an address that the script makes up" in page.text
+    assert "web.get could hand what was read to a model, or to an address" in page.text
     assert stand.web.asked == []
 
 
@@ -407,7 +407,7 @@ def test_how_it_was_tested_is_said() -> None:
     }
     assert say_written(told).startswith("P\n\nHow it was tested\n  It passed the strict check.")
     assert "1 correction" in say_written(told)
-    assert "web.get would ask an address" in say_written(told)
+    assert "web.get could hand what was read to a model" in say_written(told)
     assert "(no simulator)" in say_written(told)
     ran = {"troubles": [], "crashes": 7, "mismatches": []}
     assert "every change exactly once" in say_written({**told, "simulated": ran})

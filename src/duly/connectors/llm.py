@@ -18,7 +18,7 @@ Law 3: the way to a model is the host's. It counts, records and redacts (M2); wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -77,6 +77,11 @@ def using_model(way: ModelWay | None) -> Iterator[None]:
         yield
     finally:
         _WAY.reset(before)
+
+
+def find_asking(connectors: Iterable[Connector]) -> frozenset[str]:
+    """Return the names of the connectors that ask a model."""
+    return frozenset(each.name for each in connectors if isinstance(each, Llm) and each.asks_model)
 
 
 class Llm(Connector):

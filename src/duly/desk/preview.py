@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from duly.connectors.pinning import find_pinning
+from duly.connectors.llm import find_asking
 from duly.desk import deploy
 from duly.desk.base import Desk
 from duly.desk.deploy import GivenSource
 from duly.desk.record import TriedChange
 from duly.desk.trial import TrialPlay, Trials, set_up
+from duly.desk.unadopted import foreign_tools, is_in_use, is_model_asked, judge_read
 from duly.engine.draft import Draft
-from duly.errors import PermissionDenied
 from duly.rules import schedule
 from duly.rules.catalog import Tool, ToolKind, make_form
 from duly.rules.permission import is_approval_needed
@@ -49,7 +49,7 @@ from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, digest
 from duly.rules.verb import Scope, check_right, question
-from duly.rules.writing import find_open_reads, is_written_out
+from duly.rules.writing import find_open_reads
 
 UNFOLLOWED: Final = frozenset({"hidden-use", "dynamic-name", "too-tangled"})
 ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
@@ -73,7 +73,8 @@ class Previews(Trials):
 
         It is run once with real reads, as in a trial, and examples of its changes are
         shown; nothing is sent. `grant` allows the reads it uses, for this trial, and needs the
-        scope decide; a source that would ask an address which it makes up is not tried then.
+        scope decide. A source that is not in use yet is not tried if it would ask a model, or an
+        address which it makes up.
         """
         # Rules: M9, A1, G4.
         if grant:
@@ -84,9 +85,12 @@ class Previews(Trials):
         if text_only:
             return shown
         is_lent = grant and not all(each.is_granted for each in shown.capabilities)
-        if is_lent and (untried := find_untried(desk, draft)):
+        # Grants were given to the text in use; another one has the leave of no person yet.
+        is_judged = is_lent or not await is_in_use(desk, draft)
+        if is_judged and (untried := find_untried(desk, draft)):
             return replace(shown, untried=untried)
-        return replace(shown, tried=(await try_twice(desk, draft, grant=is_lent)).passes)
+        twice = await try_twice(desk, draft, grant=is_lent, is_judged=is_judged)
+        return replace(shown, tried=twice.passes)
 
 
 # -- What stands in the text --------------------------------------------------------------------
@@ -167,25 +171,23 @@ def _next_times(desk: Desk, draft: Draft) -> Iterator[NextTimes]:
 
 
 def find_untried(desk: Desk, draft: Draft) -> tuple[str, ...]:
-    """List the reads because of which a source is not tried before a person agrees (M9)."""
+    """List the reads because of which a source is not tried before a person agrees (M3, M9)."""
     catalog = desk.parts.outside.catalog
     mutations = frozenset(each.name for each in catalog.tools if each.kind is ToolKind.MUTATION)
-    return find_open_reads(draft.calls, mutations, _foreign(desk))
-
-
-def _foreign(desk: Desk) -> frozenset[str]:
-    """List the tools that another program describes."""
-    outside = desk.parts.outside
-    servers = find_pinning(outside)
-    names = (each.name for each in outside.catalog.tools)
-    return frozenset(each for each in names if each.partition(".")[0] in servers)
+    asking = tuple(each.tool for each in draft.calls if is_model_asked(desk, each.tool))
+    # Of a text with more calls than are listed, one that is not listed may ask a model.
+    hidden = find_asking(desk.parts.outside) if len(draft.calls) >= CALLS_MAX else ()
+    used = {name for names in draft.tools.values() for name in names}
+    asking += tuple(sorted(each for each in used if each.partition(".")[0] in hidden))
+    found = find_open_reads(draft.calls, mutations, foreign_tools(desk))
+    return tuple(dict.fromkeys((*asking, *found)))
 
 
 @dataclass(slots=True)
 class SeenReads:
     """What the trial of a source read, and what came back first for each tool.
 
-    `calls` are those of its text, where the reads are lent: no other address is asked then.
+    `calls` are those of its text, if no person has agreed to it yet: what it asks is judged then.
     """
 
     desk: Desk
@@ -200,9 +202,7 @@ class SeenReads:
         """Ask the outside, and note what for."""
         parts = self.desk.parts
         if self.calls is not None:
-            is_foreign = tool.name in _foreign(self.desk)
-            if not is_written_out(tool.name, args, self.calls, is_foreign=is_foreign):
-                raise PermissionDenied(code="made_up_address", subject=tool.name)
+            judge_read(self.desk, tool, args, self.calls)
         answer = await parts.outside.read(tool, args)
         shown = redact(dict(args), parts.outside.secrets())
         key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}))
@@ -234,9 +234,9 @@ class TriedTwice:
     reads: SeenReads
 
 
-async def try_twice(desk: Desk, draft: Draft, *, grant: bool) -> TriedTwice:
+async def try_twice(desk: Desk, draft: Draft, *, grant: bool, is_judged: bool) -> TriedTwice:
     """Run a source over today's data, and then once more over the same."""
-    reads = SeenReads(desk, draft.calls if grant else None)
+    reads = SeenReads(desk, draft.calls if is_judged else None)
     play = await set_up(desk, draft, {}, grant=grant, look=reads.look)
     await play.run()
     changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)

@@ -19,6 +19,7 @@ from duly.desk.base import USER, Desk
 from duly.desk.deploy import GivenSource
 from duly.desk.record import Preview, Trial, TriedChange, TriedEvent, TriedProblem, TriedRun
 from duly.desk.simulation import Simulations
+from duly.desk.unadopted import is_in_use, judge_read
 from duly.engine import rehearsal
 from duly.engine.calls import Wanted
 from duly.engine.draft import Draft
@@ -71,16 +72,19 @@ class Trials(Simulations):
         `events` are given to its topics besides what its producers publish, each as
         `{topic, title, message_id, payload}`. `results` says what a tool would answer, so that
         what follows its call is tried too. `grant` allows the reads it uses, for this trial, and
-        needs the scope decide.
+        needs the scope decide. For a caller below that scope, a source that is not in use asks no
+        model, and no address which it makes up.
         """
-        # Rules: A1, G4, M1.
+        # Rules: A1, G4, M1, M9.
         if grant:
             check_right("try_", right, Scope.DECIDE)
         desk = self._desk()
         draft = await deploy.examine(desk, await deploy.read_source(desk, source), strict=False)
         given = _read_events(draft, events, desk)
         answers = _read_results(results or {}, desk.parts.outside.catalog)
-        play = await set_up(desk, draft, answers, grant=grant)
+        is_judged = not right.covers(Scope.DECIDE) and not await is_in_use(desk, draft)
+        look = _judging(desk, draft) if is_judged else None
+        play = await set_up(desk, draft, answers, grant=grant, look=look)
         for publication in given:
             play.stage.store.publish(publication, desk.now_ms)
         await play.run()
@@ -137,6 +141,14 @@ def _read_results(results: Results, catalog: Catalog) -> Results:
 def _loaded(draft: Draft) -> Loaded:
     assert draft.loaded is not None, draft.source.name
     return draft.loaded
+
+
+def _judging(desk: Desk, draft: Draft) -> Look:
+    async def look(tool: Tool, args: Mapping[str, Json]) -> Json:
+        judge_read(desk, tool, args, draft.calls)
+        return await desk.parts.outside.read(tool, args)
+
+    return look
 
 
 # -- Trying -------------------------------------------------------------------------------------
@@ -358,7 +370,7 @@ class TrialPlay:
         self.broken.add(live.handler)
         if failed.failure is Failure.PERMISSION:
             lacking = {failed.details.waits_on or ""} - self.allowed
-            self.missing |= lacking
+            self.missing |= lacking - {""}  # of a read that is not made there is none
             self.is_over = bool(lacking)  # no further read is made on the chance of a grant
         self.problems.append(
             TriedProblem(live.handler, failed.failure, self._show(str(failed)), failed.details.line)

@@ -267,8 +267,7 @@ class _Author:
         models = self.desk.parts.models
         assert models is not None
         question = ModelQuestion(Purpose.WRITE, self._instructions, said, model=self.model)
-        if self.before is not None:
-            question = replace(question, workflow_id=self.before.id)
+        # The host pays: a change that is written must not stop the workflow that runs (M2).
         answer = await models.ask(question)
         return answer.text, answer.model
 
@@ -289,7 +288,7 @@ class _Author:
             return (wrong,), None
         if untried := find_untried(desk, draft):
             return (), _Good(draft, None, untried, model)
-        tried = await try_twice(desk, draft, grant=True)
+        tried = await try_twice(desk, draft, grant=True, is_judged=True)
         problems = find_flaws(tried.passes)
         good = None if must_correct(problems) else _Good(draft, tried, (), model)
         return problems, good

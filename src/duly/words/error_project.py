@@ -12,6 +12,10 @@ from typing import Final
 Pair = tuple[str, str]
 
 QUERIES: Final[Mapping[str, Pair]] = {
+    "asks_a_model": (
+        "{subject} would show a model what the script read.",
+        "No model is asked in a trial before you agree.",
+    ),
     "made_up_address": (
         "{subject} would ask an address that does not stand in the text of the script.",
         "In a trial before you agree only written addresses are asked.",

@@ -157,8 +157,8 @@ def _say_capability(asked: AskedFor) -> str:
 def say_untried(tools: Sequence[str]) -> str:
     """Say why no trial is made before a person agrees."""
     return (
-        f"It was not tried: {say_list(tools)} would ask an address that the script makes up when it"
-        " runs, and could carry data there."
+        f"It was not tried: {say_list(tools)} could hand what was read to a model, or to an address"
+        " that the script makes up when it runs."
     )
 
 
