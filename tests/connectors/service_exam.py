@@ -12,6 +12,7 @@ import pytest
 import duly
 from duly.connectors.base import Connector
 from duly.connectors.rest import Rest
+from duly.rules.oauth import TokenGrant
 from duly.rules.value import Json
 from duly.testing import WEB_REPLIES, NetworkReport, examine_network
 from duly.testing.doubles.base import HOST, ServiceDouble
@@ -23,8 +24,15 @@ PREFIX = "exam-"
 def reach(double: ServiceDouble, kind: Any, token: str = TOKEN, port: int = 0, **more: Any) -> Any:
     """Make the connector of a service that is at its double."""
     made = kind(f"http://{HOST}:{port or double.port}", allow=[HOST], **more)
-    made._vault = lambda connector, name: token
+    made._vault = lambda connector, name: secret_of(made, token)
     return made
+
+
+def secret_of(connector: Any, token: str) -> str:
+    """Return the value of a secret that holds a token: as it is, or as a sign-in keeps it."""
+    sign_in = getattr(connector, "_sign_in", None)
+    has_provider = sign_in is not None and sign_in.provider is not None
+    return TokenGrant(token).text if has_provider else token
 
 
 def make_call(tool: str, key: str = "k1", *, attempt: int = 1, **args: Any) -> duly.Call:

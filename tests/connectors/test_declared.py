@@ -17,10 +17,9 @@ from duly.connectors.key_place import key_values
 from duly.connectors.registry import Registry
 from duly.errors import ConfigError, UnknownOutcome
 from duly.rules.asking import AskedHow, ProofBy
-from duly.rules.oauth import TokenGrant
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
 from duly.testing.doubles.declared import DeclaredDesk
-from tests.connectors.service_exam import TOKEN, happened, send, take_exam
+from tests.connectors.service_exam import TOKEN, happened, secret_of, send, take_exam
 
 pytestmark = pytest.mark.anyio
 
@@ -58,23 +57,18 @@ def desk() -> Iterator[DeclaredDesk]:
 
 
 def at(service: str) -> Any:
-    """Return what makes the service at its double; its tokens need no sign-in here."""
+    """Return what makes the service at its double."""
     kind = KINDS[service]
 
     def make(url: str, **more: Any) -> Any:
-        made: Any = kind(**{**MORE.get(service, {}), "url": f"{url}/{service}", **more})
-        if service == "outlook":
-            from duly.connectors.auth import Auth
-
-            made._kit.auth = Auth("bearer")
-        return made
+        return kind(**{**MORE.get(service, {}), "url": f"{url}/{service}", **more})
 
     return make
 
 
 def reach(desk: DeclaredDesk, service: str) -> Any:
     made = at(service)(f"http://{HOST}:{desk.port}", allow=[HOST])
-    made._vault = lambda connector, name: TOKEN
+    made._vault = lambda connector, name: secret_of(made, TOKEN)
     return made
 
 
@@ -154,7 +148,7 @@ async def test_each_change_is_proven_by_a_trial(
     desk.accounts.clear()
     more = {**MORE.get(service, {}), "url": f"{desk.url}/{service}", "allow": [HOST]}
     connector: Any = KINDS[service](**more)
-    secret = TokenGrant(TOKEN).text if service == "outlook" else TOKEN
+    secret = secret_of(connector, TOKEN)
     tools = [each for each in Registry([connector]).catalog.tools if each.answering is not None]
     async with duly.Host(f"sqlite:///{tmp_path}/duly.db", connectors=[connector]) as host:
         await host.set_secret(service, "token", secret)

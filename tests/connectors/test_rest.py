@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -223,15 +224,27 @@ async def test_a_list_goes_on_to_its_end(shop: Shop, paging: Paging) -> None:
 
 async def test_what_is_added_to_the_last_page_is_found_later(shop: Shop) -> None:
     """K11: the cursor of numbered pages goes back to the last page that had something."""
-    rest = client(shop)
+    rest, growing = client(shop), replace(NUMBER, is_growing=True)
     await fill(rest, 3)
-    page = await rest.list_page("/orders", NUMBER, after="3")
+    page = await rest.list_page("/orders", growing, after="3")
     assert (page.items, page.names) == ([], {"last_cursor": "2", "has_more": False})
     await order(rest, "k9")
-    page = await rest.list_page("/orders", NUMBER, after="2")
+    page = await rest.list_page("/orders", growing, after="2")
     assert [each["id"] for each in page.items] == [3, 4]
     with pytest.raises(Refused, match="no number of a page"):
         await rest.list_page("/orders", NUMBER, after="two")
+
+
+@pytest.mark.parametrize("paging", [CURSOR, LINK, NUMBER], ids=("cursor", "link", "page"))
+async def test_a_list_that_may_change_anywhere_is_read_anew(shop: Shop, paging: Paging) -> None:
+    """K11: its last page has no cursor, unless the list is known to grow at its end alone."""
+    rest = client(shop)
+    await fill(rest, 1)
+    after = "2" if paging is NUMBER else None
+    page = await rest.list_page("/orders", paging, after=after)
+    while page.names["has_more"]:
+        page = await rest.list_page("/orders", paging, after=page.names["last_cursor"])
+    assert page.names["last_cursor"] is None
 
 
 async def test_a_large_answer_is_read_beside_the_loop(shop: Shop) -> None:

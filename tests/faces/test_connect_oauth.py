@@ -15,7 +15,10 @@ from click.testing import CliRunner, Result
 
 from duly.faces.cli import duly, oauth
 from duly.testing.doubles.base import HOST
+from duly.testing.doubles.declared import DeclaredDesk
 from duly.testing.doubles.google import CLIENT, CLIENT_SECRET, GoogleDouble
+from duly.testing.doubles.microsoft import CLIENT as OUTLOOK_CLIENT
+from duly.testing.doubles.microsoft import DEVICE_PAGE
 
 SETTINGS = """
 url = "sqlite:///duly.db"
@@ -27,6 +30,49 @@ address = "ada@example.com"
 url = "{url}"
 allow = ["{host}"]
 """
+
+
+DRAFTS = """
+from duly import workflow
+
+flow = workflow("drafts", topics={"mail.wanted": {"ingress": True}})
+
+
+@flow.consumer("mail.wanted")
+class write:
+    async def prepare(self, ctx, state):
+        found = await ctx.peek("mail.wanted", limit=1)
+        mine = [{"topic": "mail.wanted", "ids": [each["message_id"] for each in found]}]
+        return {"reservations": mine, "ui": {"title": "Write a draft"}}
+
+    async def mutate(self, ctx, prepared):
+        await ctx.outlook.create_draft(to="ada@example.com", subject="Tea", text="At five.")
+"""
+# What any page or program of the machine can send to the port while the browser is waited for.
+STRAY = (
+    *("/favicon.ico", "/duly", "/duly?", "/elsewhere?code=x&state=y", "/duly?code=x"),
+    *("/duly?code=x&state=y", "/duly?code=x&state=", "/duly?error=access_denied&state=y"),
+    "/duly/?code=x&state=y",
+)
+OUTLOOK = """
+url = "sqlite:///duly.db"
+
+[connectors.outlook]
+use = "outlook"
+client_id = "{client}"
+url = "{url}/outlook"
+login = "{url}/login/common"
+allow = ["{host}"]
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeclaredDesk]:
+    with DeclaredDesk() as found:
+        text = OUTLOOK.format(client=OUTLOOK_CLIENT, url=found.url, host=HOST)
+        (tmp_path / "duly.toml").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        yield found
 
 
 @pytest.fixture
@@ -60,7 +106,7 @@ def test_the_browser_comes_back_to_a_port_of_its_own(
         redirect = google.agree(address).partition("?")[0]
 
         def go() -> None:
-            for stray in ("/favicon.ico", "/duly", "/elsewhere?code=x&state=y"):
+            for stray in STRAY:
                 with pytest.raises(OSError, match="404"):
                     urlopen(redirect.replace("/duly", stray))
             shown.append(urlopen(address).read())
@@ -106,3 +152,54 @@ def test_a_service_without_another_device_says_so(folder: Path) -> None:
     told = run("connect", "gmail", "--no-proof", "--sign-in", "device")
     assert told.exit_code == 1
     assert "no sign-in on another device" in told.output
+
+
+def test_a_code_is_typed_on_another_device(
+    desk: DeclaredDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9: the terminal asks as slowly as the provider wants, until the person has agreed.
+
+    Then the trial writes a draft, so the sign-in is the one that the tools use.
+    """
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        desk.device_says = "slow_down" if len(waited) == 1 else "authorization_pending"
+        if len(waited) == 4:
+            (found,) = desk.devices.values()
+            desk.agree_on_device(found["user_code"])
+
+    monkeypatch.setattr(oauth, "pause", pause)
+    told = run("connect", "outlook", "--no-proof", "--sign-in", "device", given="")
+    assert told.exit_code == 0, told.output
+    shown = " ".join(told.output.split())
+    assert f"Open {DEVICE_PAGE} on any device and type FJC3LWBZ1." in shown
+    assert "offline_access, Mail.Read" in shown
+    assert "outlook is signed in." in shown
+    assert waited == [5, 10, 10, 10]
+    assert run("connect", "outlook", "--no-proof").exit_code == 0
+    assert len(desk.asked("/token")) == 4
+
+
+def test_outlook_is_signed_in_by_the_browser_and_a_draft_is_written(
+    desk: DeclaredDesk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """K9, K10: connect, agree, and the trial of the draft finds its own draft again."""
+
+    def browse(address: str) -> bool:
+        threading.Thread(target=lambda: urlopen(address).read(), daemon=True).start()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    (tmp_path / "drafts.py").write_text(DRAFTS)
+    for words in (("deploy", "drafts.py"), ("grant", "drafts", "outlook.create_draft")):
+        told = run(*words)
+        assert told.exit_code == 0, told.output
+    told = run("connect", "outlook", "--yes")
+    assert "outlook is signed in." in told.output, told.output
+    (made,) = desk.account("ada")["made"]
+    assert made["subject"] == "A trial of Duly"
+    assert "You are asked to allow, and nothing else: offline_access, Mail.ReadWrite." in " ".join(
+        told.output.split()
+    )

@@ -5,7 +5,8 @@ Law 2: without a running host nothing runs but the verb: the store is opened for
        extensions, and given back at once.
 Law 3: a host that went away in the middle of an act is never answered for: what is not known is
        said.
-Law 4: a question makes nothing: where there is no store yet, there is none afterwards.
+Law 4: a question makes nothing: where there is no store yet, there is none afterwards. A sign-in
+       that begins is the one that does: what it returns is sealed with the key of the store.
 Law 5: a session has a scope, which a program can only lower; the host checks it, not the client.
 """
 
@@ -151,7 +152,8 @@ class Through:
             await self.look()
             if self._remote is not None:
                 return await self._remote.call(verb, **args)
-            if known.is_question and self._has_no_store():
+            is_aside = known.is_question and not known.declared.needs_store
+            if is_aside and self._has_no_store():
                 return await self._ask_nothing(known, args)
             # Extensions come to life only to be asked how they are (law 2).
             host = build_host(self._project, with_extensions=known.declared.needs_extensions)

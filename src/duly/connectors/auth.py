@@ -86,7 +86,8 @@ class SignIn:
             return
         grant = read_grant(owner.secret(auth.secret))
         wanted = auth.provider.of_capability.get(capability, ())
-        missing = () if grant is None else missing_scopes(grant, wanted)
+        # A grant without scopes was made by hand: the service decides.
+        missing = missing_scopes(grant, wanted) if grant is not None and grant.scopes else ()
         if missing:
             raise AuthNeeded(
                 f"{owner.name}: you have not allowed {owner.name}.{capability} yet. The scope that"

@@ -24,10 +24,10 @@ from typing import Any, Final, TypedDict
 from urllib.parse import urljoin
 
 from duly.connectors.arrival import PAGE_MAX
+from duly.connectors.auth_table import read_auth
 from duly.connectors.base import Page, read
 from duly.connectors.feed_text import LINK_CHARS_MAX, SEPARATOR, FeedEntry, FeedText
 from duly.connectors.need import Need
-from duly.connectors.operation import read_auth
 from duly.connectors.reader import ReadingConnector, Unreadable
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import NOTHING, READ_S, Rest
@@ -107,7 +107,7 @@ class Feed(ReadingConnector, Rest):
             raise ConfigError(str(error)) from None
         super().__init__(
             self._target.origin,
-            auth=None if auth is None else read_auth(auth),
+            auth=None if auth is None else read_auth(auth, allow),
             headers=headers,
             allow=allow,
             ca=None if ca is None else Path(ca),

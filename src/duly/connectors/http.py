@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypedDict, cast
 from urllib.parse import unquote
 
+from duly.connectors.auth_table import read_auth
 from duly.connectors.base import SEND_S, Call, Connector, KeyWord, P, R, Verdict, mutation, read
 from duly.connectors.blob import BLOB_BYTES_MAX
 from duly.connectors.conflict import is_alone
@@ -38,7 +39,7 @@ from duly.connectors.key_place import Verify, asked_by, deleted_by, key_values
 from duly.connectors.markdown import write_plain_markdown
 from duly.connectors.named import AFTER, describe
 from duly.connectors.need import Need
-from duly.connectors.operation import HttpOperation, read_auth, read_operations
+from duly.connectors.operation import HttpOperation, read_operations
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import DELETED, raise_for_change, raise_for_read
@@ -149,13 +150,14 @@ class Http(Connector):
         self._kit = _Kit(
             self,
             url,
-            auth=None if auth is None else read_auth(auth),
+            auth=None if auth is None else read_auth(auth, allow),
             headers=headers,
             allow=allow,
             ca=None if ca is None else Path(ca),
         )
         self._origin = self._kit.base.origin
         self._secret_names = self._kit._secret_names
+        self._sign_in = self._kit._sign_in  # where a host looks for one
         self._hosts = tuple(_read_pattern(each, "hosts") for each in hosts)
         self._writes = tuple(_read_pattern(each, "writes") for each in writes)
         found = read_operations(operations)
@@ -181,6 +183,7 @@ class Http(Connector):
 
     async def _perform(self, operation: HttpOperation, args: Mapping[str, Json]) -> Any:
         """Ask what a read operation asks."""
+        self._sign_in.require(operation.capability)
         path = fill_path(operation.path, args)
         if operation.graphql is not None:
             given = {name: value for name, value in args.items() if value is not None}
@@ -221,6 +224,7 @@ class Http(Connector):
 
     async def _apply(self, operation: HttpOperation, call: Call) -> Json:
         """Send what a mutation operation sends."""
+        self._sign_in.require(operation.capability)
         values = {**call.args, **key_values(call.key)}
         for name in operation.markdown:
             if isinstance(text := values.get(name), str):

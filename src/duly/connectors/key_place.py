@@ -85,7 +85,9 @@ class Paging:
     `cursor` is the place of the next cursor in the answer, sent as the field `parameter`. `link`
     follows the header `Link` with rel="next". `page` names the field with the number of the page;
     the first empty page is the last. `is_elsewhere`: the service names the next page by another
-    path of its own; only the fields of its query are taken.
+    path of its own; only the fields of its query are taken. `delta`: the service keeps a token for
+    what comes later (OData). `is_growing`: what is new comes at the end, and nothing is removed;
+    otherwise the last page has no cursor, and the next look begins anew (K11).
     """
 
     items: str = ""
@@ -94,6 +96,8 @@ class Paging:
     link: bool = False
     page: str | None = None
     is_elsewhere: bool = False
+    delta: bool = False
+    is_growing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from duly.connectors.auth_table import read_auth
 from duly.connectors.base import Call, mutation, read
 from duly.connectors.mcp_http import McpSite
 from duly.connectors.mcp_list import list_tools
@@ -32,7 +33,6 @@ from duly.connectors.mcp_stdio import MEMORY_BYTES, McpProcess, check_command
 from duly.connectors.mcp_wire import NoAnswer, read_change, read_result
 from duly.connectors.named import describe
 from duly.connectors.need import Need
-from duly.connectors.operation import read_auth
 from duly.connectors.pinning import OfferedList, PinningConnector
 from duly.connectors.place import Argument
 from duly.connectors.reach import within

@@ -24,7 +24,8 @@ import base64
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote_plus
@@ -44,7 +45,6 @@ from duly.errors import (
 )
 from duly.rules.oauth import (
     CLAIM_MS,
-    INTERVAL_S,
     DeviceCode,
     TokenAnswer,
     TokenFault,
@@ -60,6 +60,7 @@ from duly.rules.oauth import (
     next_interval,
     read_grant,
     read_redirect,
+    respell,
     settle,
 )
 from duly.rules.oauth import (
@@ -103,7 +104,8 @@ class Provider:
     connector's secret that is the client's secret, if it has one; `secret_in` is where it travels.
     `allow` names hosts that may be private and may be asked without TLS. `scopes` are always asked
     for; those of `of_capability` only when a workflow may use that capability (`read`, `send`).
-    `warning` is what a person must know before they sign in.
+    `warning` is what a person must know before they sign in. Answers may name a scope with
+    `scope_base` before it, and in other letters.
     """
 
     authorize_url: str
@@ -118,6 +120,7 @@ class Provider:
     allow: tuple[str, ...] = ()
     of_capability: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: NO_SCOPES)
     warning: str = ""
+    scope_base: str = ""
 
     def __post_init__(self) -> None:
         token = self._read("token_url")
@@ -201,14 +204,14 @@ class Client:
             interval_s = None if answer.fault is None else next_interval(answer.fault, interval_s)
         return self._granted(answer)
 
-    async def look_at_device(self, code: str, *, now: int) -> TokenGrant | int:
+    async def look_at_device(self, code: str, interval_s: int, *, now: int) -> TokenGrant | int:
         """Ask once whether the person has agreed; return in how many seconds to ask again."""
         fields = {"grant_type": DEVICE, "device_code": code}
         try:
             answer = await self._token(fields, now)
         except (NotSent, UnknownOutcome):
             answer = TokenAnswer(fault=TokenFault.LOST)
-        wait_s = None if answer.fault is None else next_interval(answer.fault, INTERVAL_S)
+        wait_s = None if answer.fault is None else next_interval(answer.fault, interval_s)
         return self._granted(answer)[0] if wait_s is None else wait_s
 
     async def refresh(self, grant: TokenGrant, *, now: int) -> TokenAnswer:
@@ -231,8 +234,14 @@ class Client:
         self, fields: Mapping[str, str], now: int, before: TokenGrant | None = None
     ) -> TokenAnswer:
         status, body = await self._ask(self.provider.token_url, fields)
-        asked = self.provider.scopes
-        return judge_answer(status, body, asked_at=now, asked=asked, before=before)
+        provider = self.provider
+        asked = provider.scopes
+        answer = judge_answer(status, body, asked_at=now, asked=asked, before=before)
+        if answer.grant is None or not provider.scope_base:
+            return answer
+        known = (*asked, *chain.from_iterable(provider.of_capability.values()))
+        scopes = respell(answer.grant.scopes, known, provider.scope_base)
+        return replace(answer, grant=replace(answer.grant, scopes=scopes))
 
     async def _ask(self, to: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
         """Send a form to the provider, once (law 1)."""

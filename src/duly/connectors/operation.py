@@ -18,7 +18,6 @@ from typing import Any, Final, Literal, cast
 from duly.connectors.graphql import find_fault, has_mutation
 from duly.connectors.key_place import PLAIN, SaidDone
 from duly.connectors.named import AFTER
-from duly.connectors.oauth import Provider, RefreshKind
 from duly.connectors.place import (
     KINDS,
     TYPES,
@@ -29,11 +28,10 @@ from duly.connectors.place import (
     read_returns,
     read_terms,
 )
-from duly.connectors.rest import Auth, KeyPlace, Paging, Verify
+from duly.connectors.rest import KeyPlace, Paging, Verify
 from duly.connectors.status import MULTI, Meaning
 from duly.connectors.template import FIELD, KEY, KEY_NAMES, TAKEN, fields_of, has_key, is_broken
-from duly.connectors.transport import CHANGES, READS, check_header
-from duly.errors import Refused
+from duly.connectors.transport import CHANGES, READS
 from duly.rules.blob import Blob
 from duly.rules.value import Json, suggest
 
@@ -42,15 +40,6 @@ VARIABLE: Final = re.compile(r"\$([_A-Za-z][_0-9A-Za-z]*)")
 ARGUMENT_TYPES: Final[Mapping[str, Any]] = MappingProxyType({**TYPES, "blob": Blob})
 KEY_PLACES: Final = ("header", "field", "query", "marker")
 MEANINGS: Final = tuple(each.value for each in Meaning if each is not Meaning.CONFLICT)
-AUTH_KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "bearer": (),
-        "basic": ("user",),
-        "header": ("name",),
-        "query": ("name",),
-        "oauth": ("authorize_url", "token_url", "client_id", "scopes", "refresh"),
-    }
-)
 KNOWN: Final = (
     *("does", "method", "path", "kind", "arguments", "query", "returns", "result", "capability"),
     *("noun", "timeout_s"),
@@ -97,6 +86,12 @@ class HttpOperation:
         return self.kind == "mutation"
 
     @property
+    def capability(self) -> str:
+        """What a workflow must be granted, without the name of the connector (A1)."""
+        named = str(self.terms.get("capability") or "")
+        return named.partition(".")[2] or named or (self.name if self.is_mutation else "read")
+
+    @property
     def timeout_s(self) -> float:
         """How long it may take."""
         return float(self.terms["timeout_s"])
@@ -106,35 +101,6 @@ def read_operations(table: object) -> tuple[HttpOperation, ...]:
     """Read every operation of a connector."""
     place = Place("operations", table)
     return tuple(_read_operation(str(name), place.inner(name)) for name in place.table)
-
-
-def read_auth(table: object) -> Auth:
-    """Read how a service is told who asks."""
-    place = Place("auth", table)
-    kind = place.word("type", tuple(AUTH_KINDS))
-    place.only(("type", "secret", *AUTH_KINDS[kind]))
-    if kind == "oauth":
-        return Auth("oauth", place.text("secret", "token"), provider=_read_provider(place))
-    names = [each for each in AUTH_KINDS[kind] if each != "user" or each in place.table]
-    more = {name: place.text(name) for name in names}
-    if kind == "header":
-        _check_header(place, "name", more["name"])
-    known = cast('Literal["bearer", "basic", "header", "query"]', kind)
-    return Auth(known, place.text("secret", "token"), more.get("name", ""), more.get("user", ""))
-
-
-def _read_provider(place: Place) -> Provider:
-    """Read where users of a service sign in (K9)."""
-    scopes = place.table.get("scopes", [])
-    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
-        place.refuse("scopes", 'write a list of texts: ["read"].')
-    return Provider(
-        authorize_url=place.text("authorize_url"),
-        token_url=place.text("token_url"),
-        client_id=place.text("client_id"),
-        scopes=tuple(scopes),
-        refresh=RefreshKind(place.word("refresh", [*RefreshKind], RefreshKind.ROTATED)),
-    )
 
 
 def _read_operation(name: str, place: Place) -> HttpOperation:
@@ -260,7 +226,7 @@ def _read_key(place: Place, arguments: tuple[Argument, ...]) -> KeyPlace | None:
     name = inside.text(kind)
     form = _read_form(inside)
     if kind == "header":
-        _check_header(inside, kind, name)
+        inside.header(kind, name)
     elif kind != "marker" and any(each.name == name for each in arguments):
         place.refuse(f"key.{kind}", f'"{name}" is an argument too. The key needs its own field.')
     if kind == "marker" and fields_of(form) and not FIELD.sub("", form):
@@ -332,6 +298,8 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
     )
     paging = _read_paging(inside, "paging") if "paging" in inside.table else None
     items = inside.text("items", "", may_be_empty=True) if "items" in inside.table else None
+    if paging is not None and paging.delta:
+        inside.refuse("paging", "a question about a call reads the whole list. Say another way.")
     if paging is not None and items is None:
         inside.refuse("paging", "there is no list. Say where it is: items = …")
     found = Verify(
@@ -422,10 +390,10 @@ def _read_trial(place: Place, arguments: tuple[Argument, ...]) -> Mapping[str, J
 
 def _read_paging(place: Place, key: str) -> Paging:
     inside = place.inner(key)
-    inside.only(("items", "cursor", "parameter", "link", "page"))
-    ways = [name for name in ("cursor", "link", "page") if name in inside.table]
+    inside.only(("items", "cursor", "parameter", "link", "page", "delta", "grows"))
+    ways = [name for name in ("cursor", "link", "page", "delta") if name in inside.table]
     if len(ways) != 1:
-        place.refuse(key, "say one of cursor (with parameter), link = true, page.")
+        place.refuse(key, "say one of cursor (with parameter), link = true, page, delta = true.")
     if ("cursor" in ways) != ("parameter" in inside.table):
         place.refuse(
             key, "cursor and parameter go together: where it is found, and how it is sent."
@@ -436,6 +404,8 @@ def _read_paging(place: Place, key: str) -> Paging:
         parameter=inside.text("parameter") if "cursor" in ways else None,
         link=inside.flag("link"),
         page=inside.text("page") if "page" in ways else None,
+        delta=inside.flag("delta"),
+        is_growing=inside.flag("grows"),
     )
 
 
@@ -486,10 +456,3 @@ def _check_names(place: Place, found: HttpOperation) -> None:
 
 def _is_in(argument: Argument, templates: Mapping[str, Any]) -> bool:
     return argument.name in frozenset().union(*map(fields_of, templates.values()))
-
-
-def _check_header(place: Place, key: str, name: str) -> None:
-    try:
-        check_header(name, "x")
-    except Refused as error:
-        place.refuse(key, str(error))

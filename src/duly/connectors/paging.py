@@ -1,4 +1,4 @@
-"""How a list says where its next page is: by a number, or by a header `Link` (RFC 8288)."""
+"""How a list says where its next page is: a number, or a header `Link` (RFC 8288)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def page_number(after: str | None) -> int:
     if not after.isdecimal() or len(after) > NUMBER_CHARS_MAX:
         raise Refused(f"after is {after[:50]!r}, which is no number of a page.")
     return int(after)
+
+
+def cursor_at_end(paging: Paging, after: str | None, *, has_items: bool) -> str | None:
+    """Return the cursor of a last page: none, unless the list only grows at its end (K11)."""
+    if after is None or not paging.is_growing:
+        return None
+    if paging.page is not None and not has_items:
+        # What is added later may stand on the last page that had something.
+        return str(max(1, page_number(after) - 1))
+    return after
 
 
 def linked_query(

@@ -15,7 +15,8 @@ from typing import Any, Final, NoReturn
 
 from duly.connectors.signature import Address
 from duly.connectors.template import TAKEN
-from duly.errors import ConfigError
+from duly.connectors.transport import check_header
+from duly.errors import ConfigError, Refused
 from duly.rules.catalog import SNAKE
 from duly.rules.value import suggest
 
@@ -96,6 +97,20 @@ class Place:
         if not isinstance(value, bool):
             self.refuse(key, f"it is {_kind(value)}. Write true or false.")
         return value
+
+    def header(self, key: str, name: str) -> None:
+        """Refuse a name under a key that no header can have."""
+        try:
+            check_header(name, "x")
+        except Refused as error:
+            self.refuse(key, str(error))
+
+    def list_texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts; an empty one if it is not there."""
+        found = self.table.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            self.refuse(key, 'write a list of texts: ["read"].')
+        return tuple(found)
 
     def inner(self, key: str) -> Place:
         """Return the table under a key; an empty one if it is not there."""

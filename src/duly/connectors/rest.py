@@ -48,13 +48,14 @@ from duly.connectors.base import (
     Verdict,
 )
 from duly.connectors.conflict import Look, is_alone
+from duly.connectors.delta import read_delta
 from duly.connectors.graphql import find_fault, has_errors, read_data
 from duly.connectors.json_answer import encode_body, pick, put, read_answer
 from duly.connectors.key_place import KeyPlace as KeyPlace
 from duly.connectors.key_place import Paging as Paging
 from duly.connectors.key_place import SaidDone, asking_values, mark
 from duly.connectors.key_place import Verify as Verify
-from duly.connectors.paging import linked_query, page_number
+from duly.connectors.paging import cursor_at_end, linked_query, page_number
 from duly.connectors.response import BODY_BYTES_MAX, HttpResponse
 from duly.connectors.status import (
     DELETED,
@@ -169,13 +170,13 @@ class Rest(Connector):
         timeout_s: float = READ_S,
     ) -> Page[Any]:
         """Ask for one page of a list; its `last_cursor` is what the next call gives as `after`."""
+        if paging.delta:
+            get = partial(self._get, path, timeout_s=timeout_s)
+            return await read_delta(get, self.read_json, self._at(path), paging.items, query, after)
         items, following = await self._page(path, paging, query, after, timeout_s)
         if items is None:
             raise Refused(f"GET {self._at(path).shown}: there is no list at {paging.items!r}.")
-        rest = after
-        if paging.page is not None and after is not None and not items:
-            # What is added later may stand on the last page that had something (K11).
-            rest = str(max(1, page_number(after) - 1))
+        rest = cursor_at_end(paging, after, has_items=bool(items))
         return Page(items, last_cursor=following or rest, has_more=following is not None)
 
     async def query_data(

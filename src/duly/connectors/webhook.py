@@ -23,12 +23,13 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from duly.connectors.auth_table import read_auth
 from duly.connectors.base import Applied, Call, Verdict, mutation
 from duly.connectors.clock import Timed
 from duly.connectors.conflict import is_alone
 from duly.connectors.key_place import asked_by, deleted_by
 from duly.connectors.need import Need
-from duly.connectors.operation import read_auth, read_verify
+from duly.connectors.operation import read_verify
 from duly.connectors.place import Place
 from duly.connectors.rest import NOTHING, KeyPlace, Rest, Verify
 from duly.connectors.status import raise_for_change
@@ -84,7 +85,7 @@ class Webhook(Timed, Rest):
             raise ConfigError("key_lifetime_s: write how many seconds an id is remembered.")
         super().__init__(
             self._target.origin,
-            auth=None if auth is None else read_auth(auth),
+            auth=None if auth is None else read_auth(auth, allow),
             headers=headers,
             allow=allow,
             ca=None if ca is None else Path(ca),

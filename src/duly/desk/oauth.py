@@ -6,6 +6,7 @@ Law 2  A ticket ends by itself, and this host uses it once: a code that is sent 
        sign-in at many providers.
 Law 3  The scopes are those of the capabilities that some workflow was granted, those that the
        caller names, and those that were granted before. If there are none, those of reading.
+       The scopes that the provider always wants (`offline_access`) go along.
 Law 4  An exchange that was begun is carried out, and its grant is kept, also when the caller stops
        waiting: the code is spent by then.
 """
@@ -98,7 +99,7 @@ class SignInEnded:
 class OAuthSignIns(HasDesk):
     """Sign-ins at the providers of services."""
 
-    @question(scope=Scope.ADMIN, follow=False, example={"connector": "mailbox"})
+    @question(scope=Scope.ADMIN, follow=False, needs_store=True, example={"connector": "mailbox"})
     async def begin_oauth(
         self,
         connector: str,
@@ -137,6 +138,7 @@ class OAuthSignIns(HasDesk):
         if code is not None:
             ends = min(code.ends_at, now + TICKET_MS)
             ticket = replace(ticket, redirect="", device=code.code, ends_at=ends)
+            ticket = replace(ticket, interval_s=code.interval_s)
             address = code.url
         return SignInBegun(
             connector=connector,
@@ -228,17 +230,19 @@ def wanted_scopes(
     """Return the scopes to ask for (law 3)."""
     known = provider.of_capability
     own = [each.removeprefix(f"{connector}.") for each in capabilities]
-    found = [*provider.scopes, *(scope for each in own for scope in known.get(each, ()))]
+    found = [scope for each in own for scope in known.get(each, ())]
     all_known = {scope for scopes in known.values() for scope in scopes} | {*provider.scopes}
     if before is not None:
         found += [each for each in before.scopes if each in all_known]
-    return tuple(dict.fromkeys(found or known.get(READ, ())))
+    if not {*found} - {*provider.scopes}:
+        found += known.get(READ, ())
+    return tuple(dict.fromkeys([*provider.scopes, *found]))
 
 
 async def _exchange(client: Client, ticket: OAuthTicket, given: str, now: int) -> TokenGrant | int:
     """Return the grant, or in how many seconds the provider may be asked again."""
     if ticket.device:
-        return await client.look_at_device(ticket.device, now=now)
+        return await client.look_at_device(ticket.device, ticket.interval_s, now=now)
     how = {"redirect": ticket.redirect, "state": ticket.state, "verifier": ticket.verifier}
     grant, _ = await client.finish(given, **how, now=now)
     return grant

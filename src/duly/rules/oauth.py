@@ -38,6 +38,7 @@ INTERVAL_S_MAX: Final = 300
 DEVICE_S_MAX: Final = 3_600
 # Sent in a header, so no space and no control character (RFC 6750).
 TOKEN: Final = re.compile(r"[\x21-\x7e]{1,7900}")
+OFFLINE: Final = "offline_access"  # OpenID Connect
 SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,500}")
 
 
@@ -75,6 +76,7 @@ ERRORS: Final[Mapping[str, TokenFault]] = MappingProxyType(
     {
         "invalid_grant": TokenFault.REVOKED,
         "access_denied": TokenFault.DENIED,
+        "authorization_declined": TokenFault.DENIED,  # of Microsoft
         "authorization_pending": TokenFault.PENDING,
         "slow_down": TokenFault.SLOW_DOWN,
         "expired_token": TokenFault.EXPIRED,
@@ -166,6 +168,7 @@ class OAuthTicket:
     scopes: tuple[str, ...]
     ends_at: int  # ms since 1970
     device: str = field(default="", repr=False)
+    interval_s: int = 0  # between two questions about the device
 
     @property
     def text(self) -> str:
@@ -306,8 +309,19 @@ def next_interval(fault: TokenFault, interval_s: int) -> int | None:
 
 
 def missing_scopes(grant: TokenGrant, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes that were asked for and not granted."""
-    return tuple(each for each in wanted if each not in grant.scopes)
+    """Return the scopes that were asked for and not granted.
+
+    `offline_access` asks for a refresh token; some providers name it in no answer.
+    """
+    has = {*grant.scopes, *([OFFLINE] if grant.refresh_token else [])}
+    return tuple(each for each in wanted if each not in has)
+
+
+def respell(scopes: Iterable[str], known: Iterable[str], base: str) -> tuple[str, ...]:
+    """Spell scopes as they are asked for, where an answer puts `base` before them (Microsoft)."""
+    spelled = {each.removeprefix(base).lower(): each for each in known}
+    found = (spelled.get(each.removeprefix(base).lower(), each) for each in scopes)
+    return tuple(dict.fromkeys(found))
 
 
 # -- Refreshing -----------------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class Declared:
     belongs to an extension is changed by a running host alone (B13). `cursor` names the fields of
     the last entry of a page that the next page goes on from. `for_agents`: an agent with the scope
     `decide` may do it. `restored_argument` names the argument with the workflow: after a restore of
-    that one the act is a person's.
+    that one the act is a person's. `needs_store`: the answer of a question is sealed with the key
+    of the store, so one that is not there is made.
     """
 
     is_question: bool
@@ -96,6 +97,7 @@ class Declared:
     cursor: tuple[str, ...] = ()
     for_agents: bool = False
     restored_argument: str = ""
+    needs_store: bool = False
 
     @property
     def is_persons(self) -> bool:
@@ -110,6 +112,7 @@ def question(
     follow: bool = True,
     needs_extensions: bool = False,
     cursor: tuple[str, ...] = (),
+    needs_store: bool = False,
     example: Mapping[str, Any],
 ) -> Callable[[F], F]:
     """Declare a method that changes nothing, neither here nor outside."""
@@ -121,6 +124,7 @@ def question(
             is_followed=follow,
             needs_extensions=needs_extensions,
             cursor=cursor,
+            needs_store=needs_store,
         )
     )
 

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Final
 
 from duly.connectors.http import Http
 from duly.connectors.need import Need
-from duly.connectors.oauth import RefreshKind
 from duly.connectors.rest import NOTHING
 from duly.errors import ConfigError
 
-MICROSOFT: Final = "https://login.microsoftonline.com/common/oauth2/v2.0"
+MICROSOFT: Final = "https://login.microsoftonline.com/common"
+GRAPH: Final = "https://graph.microsoft.com/"
 
 
 def read_file(service: str) -> dict[str, Any]:
@@ -99,20 +99,40 @@ class Linear(DeclaredService):
 
 
 class OutlookAccount(DeclaredService):
-    """A mailbox and a calendar of Microsoft 365 or Outlook.com."""
+    """A mailbox and a calendar of Microsoft 365 or Outlook.com.
+
+    `login` is where its users sign in: `https://login.microsoftonline.com/TENANT` for an app
+    registration that is for one organisation alone.
+    """
 
     _service = "outlook"
     needs = (Need("client_id", "the id of your app registration", "11111111-2222-…"),)
 
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        client_id: str = "",
+        login: str = MICROSOFT,
+        operations: Mapping[str, Any] = NOTHING,
+        allow: Sequence[str] = (),
+        ca: str | Path | None = None,
+        name: str = "",
+    ) -> None:
+        self._login = login.rstrip("/")
+        more: dict[str, Any] = {"operations": operations, "allow": allow, "ca": ca, "name": name}
+        super().__init__(url, client_id=client_id, **more)
+
     def _auth(self, table: Mapping[str, Any], user: str, client_id: str) -> Mapping[str, Any]:
+        """Return where Microsoft lets its users sign in; the least scopes of each tool."""
+        place = f"{self._login}/oauth2/v2.0"
         return {
-            "type": "oauth",
-            "secret": "token",
+            **table["auth"],
             "client_id": client_id,
-            "authorize_url": f"{MICROSOFT}/authorize",
-            "token_url": f"{MICROSOFT}/token",
-            "scopes": ["offline_access", "Mail.ReadWrite", "Mail.Send", "Calendars.ReadWrite"],
-            "refresh": RefreshKind.ROTATED.value,
+            "authorize_url": f"{place}/authorize",
+            "token_url": f"{place}/token",
+            "device_url": f"{place}/devicecode",
+            "scope_base": GRAPH,
         }
 
 

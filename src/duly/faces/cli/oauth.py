@@ -1,7 +1,8 @@
 """Signing in at the provider of a service, from the terminal (K9).
 
-Law 1  The browser comes back to 127.0.0.1 at a port that is free, to one exact address. Every other
-       request there is answered with 404, and what it brought is not looked at.
+Law 1  The browser comes back to 127.0.0.1 at a port that is free, to one exact address, with the
+       state of this sign-in. Every other request there is answered with 404 and ends nothing: any
+       page and any program of the machine can send one.
 Law 2  Without a browser here the person opens the address elsewhere, and brings back the address
        at which the browser ended. Both ways end with the same verb.
 Law 3  What must be known before agreeing is said before: the scopes, and what ends a sign-in.
@@ -19,6 +20,7 @@ from typing import Any, Final
 import click
 
 from duly.api.clock import machine_ms
+from duly.api.redirect import belongs
 from duly.api.text import visible
 from duly.faces.cli.base import Face, hint, is_terminal, say
 from duly.words.oauth import (
@@ -45,6 +47,7 @@ def sign_in(
         return
     with _Listener() as listener:
         begun = _begin(face, name, redirect=listener.redirect)
+        listener.expect(begun["address"])
         if is_set and not needed["is_over"] and not begun["missing"]:
             return
         _say_before(begun)
@@ -93,12 +96,17 @@ def _sign_in_on_device(face: Face, name: str) -> None:
     say(say_device(begun["address"], begun["user_code"]))
     wait_s = begun["wait_s"]
     while True:
-        Event().wait(wait_s)
+        pause(wait_s)
         ended: Any = face.call("finish_oauth", connector=name, ticket=begun["ticket"])
         if ended["is_done"]:
             say(say_signed_in(ended))
             return
-        wait_s = ended["wait_s"]
+        wait_s = max(wait_s, ended["wait_s"])  # a provider that was asked too often stays slow
+
+
+def pause(seconds: float) -> None:
+    """Wait between two looks at the provider."""
+    Event().wait(seconds)
 
 
 class _Listener:
@@ -106,6 +114,7 @@ class _Listener:
 
     def __init__(self) -> None:
         self._given: str | None = None
+        self._address = ""
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -126,6 +135,10 @@ class _Listener:
     def __exit__(self, *_: object) -> None:
         self._server.server_close()
 
+    def expect(self, address: str) -> None:
+        """Take only what comes back from this address of the provider."""
+        self._address = address
+
     def wait(self) -> str | None:
         """Return the address that the browser came back to; None if it did not in time."""
         end_ms = machine_ms() + round(BACK_S * 1000)
@@ -140,9 +153,9 @@ class _Listener:
         return self._given
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Take the address, if it is the one; its state is judged by the host."""
-        place, _, query = handler.path.partition("?")
-        is_it = place == PATH and bool(query) and len(handler.path) <= GIVEN_CHARS_MAX
+        """Take the address, if it belongs to this sign-in; the host judges the rest of it."""
+        given = f"http://{HOST}:{self._server.server_port}{handler.path}"
+        is_it = belongs(given, self.redirect, self._address)
         body = (MAY_CLOSE if is_it else "").encode()
         handler.send_response(200 if is_it else 404)
         handler.send_header("Content-Type", "text/plain; charset=utf-8")
@@ -152,4 +165,4 @@ class _Listener:
         handler.end_headers()
         handler.wfile.write(body)
         if is_it:
-            self._given = f"{self.redirect}?{query}"
+            self._given = given

@@ -27,6 +27,7 @@ from duly.faces.web.sign import read_form
 from duly.faces.web.stream import Show
 
 FIELDS: Final = ("tool", "seen")
+CODE_CHARS_MAX: Final = 100
 WELL: Final = 200
 CONFLICT: Final = 409
 
@@ -36,6 +37,7 @@ def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
     yield Entry("/connect/{name}", live(connection), {"GET": Scope.READ})
     yield Entry("/prove", prove, {"POST": Scope.ADMIN})
     yield Entry("/begin-sign-in", begin_sign_in, {"POST": Scope.ADMIN})
+    yield Entry("/look-sign-in", look_sign_in, {"POST": Scope.ADMIN})
 
 
 async def connection(request: Request) -> Sheet:
@@ -54,8 +56,27 @@ async def begin_sign_in(request: Request) -> Response:
     if "connector" not in form:
         raise Invalid(code="missing", path="connector", facts={"of": "begin_oauth"})
     session, name = visit_of(request).session, form["connector"]
-    begun = await session.call("begin_oauth", connector=name)
+    is_device = form.get("way") == "device"
+    begun: Any = await session.call("begin_oauth", connector=name, device=is_device)
     found = await _ask(session, name)
+    shown = {**begun, "is_early": False}
+    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": shown}
+    return render(request, "connect.html", WELL, **told)
+
+
+async def look_sign_in(request: Request) -> Response:
+    """Ask whether a person has agreed on another device; until then the form comes again (K9)."""
+    form = await read_form(request)
+    for each in ("connector", "ticket"):
+        if each not in form:
+            raise Invalid(code="missing", path=each, facts={"of": "finish_oauth"})
+    session, name = visit_of(request).session, form["connector"]
+    ended: Any = await session.call("finish_oauth", connector=name, ticket=form["ticket"])
+    if ended["is_done"]:
+        return go(request, f"connect/{name}")
+    found = await _ask(session, name)
+    code = form.get("user_code", "")[:CODE_CHARS_MAX]
+    begun = {"ticket": form["ticket"], "user_code": code, "address": "", "is_early": True}
     told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": begun}
     return render(request, "connect.html", WELL, **told)
 

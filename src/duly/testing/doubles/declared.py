@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from duly.testing.doubles.base import Rejected, ServiceAsk, ServiceDouble, ServiceReply, route
+from duly.testing.doubles.base import Rejected, ServiceAsk, ServiceReply, route
+from duly.testing.doubles.microsoft import MicrosoftRoutes
 from duly.testing.doubles.shape import ANYTHING, TextOf, misfit, needed
 
 UUID = TextOf(36)
@@ -42,39 +42,22 @@ JIRA = {
 PROPERTY = {"key": needed(str), "value": needed(ANYTHING)}
 DEAL = dict.fromkeys(("dealname", "dealstage", "pipeline", "amount", "duly_key"), str)
 CONTACT = dict.fromkeys(("email", "firstname", "lastname", "company", "phone", "duly_key"), str)
-AT = {"dateTime": needed(str), "timeZone": needed(str)}
-EXTENDED = {"id": needed(str), "value": needed(str)}
-DRAFT = {
-    "subject": str,
-    "body": {"contentType": str, "content": str},
-    "toRecipients": [{"emailAddress": {"address": needed(str)}}],
-    "singleValueExtendedProperties": [EXTENDED],
-}
-
-GRAPH_FILTER = re.compile(
-    r"singleValueExtendedProperties/any\(ep: ep/id eq '([^']+)' and ep/value eq '([^']*)'\)"
-)
-GRAPH_EXPAND = re.compile(r"singleValueExtendedProperties\(\$filter=id eq '([^']+)'\)")
-
-EVENT = {
-    "subject": str,
-    "body": {"contentType": str, "content": str},
-    "start": needed(AT),
-    "end": needed(AT),
-    "singleValueExtendedProperties": [EXTENDED],
-}
 
 
-class DeclaredDesk(ServiceDouble):
+class DeclaredDesk(MicrosoftRoutes):
     """Every service, one account for each token."""
 
     def new_account(self) -> dict[str, Any]:
         """Return an account in which nothing was made."""
-        return {"made": []}
+        return {"made": [], **self.new_mailbox()}
 
     def effects(self, account: dict[str, Any]) -> int:
         """Count what was made."""
         return len(account["made"])
+
+    def rejection(self, rejected: Rejected) -> ServiceReply:
+        """Spell a rejection of the sign-in as Microsoft does, another plainly."""
+        return self.said_of_sign_in(rejected) or super().rejection(rejected)
 
     def token_of(self, headers: Mapping[str, str]) -> str:
         """Return the token: behind the last blank, or the password of a pair."""
@@ -197,44 +180,3 @@ class DeclaredDesk(ServiceDouble):
     def contacts(self, ask: ServiceAsk) -> ServiceReply:
         """List contacts."""
         return ServiceReply({"results": ask.account["made"]})
-
-    @route("POST", "/outlook/me/messages", query=())
-    def outlook(self, ask: ServiceAsk) -> ServiceReply:
-        """Write a draft."""
-        return ServiceReply(self._made(ask, **self.json_of(ask, DRAFT), webLink="https://x"), 201)
-
-    @route("POST", "/outlook/me/events", query=())
-    def outlook_event(self, ask: ServiceAsk) -> ServiceReply:
-        """Add an event."""
-        return ServiceReply(self._made(ask, **self.json_of(ask, EVENT), webLink="https://x"), 201)
-
-    @route("POST", "/outlook/me/messages/{name}/send", query=())
-    def outlook_send(self, ask: ServiceAsk, name: str) -> ServiceReply:
-        """Send a draft; the answer has no body."""
-        self._made(ask, sent=name)
-        return ServiceReply(b"", 202)
-
-    @route("GET", "/outlook/me/events", query=("$filter", "$expand"))
-    @route("GET", "/outlook/me/messages", query=("$filter", "$expand"))
-    def drafts(self, ask: ServiceAsk) -> ServiceReply:
-        """List the drafts or events with a key; an extended property is shown if it is expanded.
-
-        learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-get: a filter names the id
-        and the value; the name in an id is compared exactly, the value without regard to case.
-        """
-        found, shown = (
-            pattern.fullmatch(ask.query.get(name, ""))
-            for name, pattern in (("$filter", GRAPH_FILTER), ("$expand", GRAPH_EXPAND))
-        )
-        if found is None:
-            raise Rejected(400, "ErrorInvalidUrlQueryFilter")
-        own, is_event = "singleValueExtendedProperties", ask.path.endswith("/events")
-        value = []
-        for each in ask.account["made"]:
-            kept = [one for one in each.get(own, ()) if one["id"] == found[1]]
-            is_fit = any(one["value"].lower() == found[2].lower() for one in kept)
-            if is_fit and ("start" in each) is is_event:
-                plain = {name: each[name] for name in each if name != own}
-                is_shown = shown is not None and shown[1] == found[1]
-                value.append({**plain, own: kept} if is_shown else plain)
-        return ServiceReply({"value": value})
