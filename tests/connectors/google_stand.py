@@ -54,21 +54,27 @@ class StockedGoogle(GoogleDouble):
 
 
 class Detour(Transport):
-    """Sends the changes whose path fits by another port; everything else goes straight."""
+    """Sends the changes whose path fits by another port, and what it asks if it `asks`."""
 
-    def __init__(self, port: int, path: str) -> None:
+    def __init__(self, port: int, path: str, *, asks: bool = False) -> None:
         super().__init__(allow=[HOST])
-        self._port, self._path = port, path
+        self._port, self._path, self._asks = port, path, asks
+
+    async def read(self, request: HttpRequest, **more: Any) -> HttpResponse:
+        return await super().read(self._moved(request) if self._asks else request, **more)
 
     async def change(
         self, request: HttpRequest, *, timeout_s: float, until: Until | None = None
     ) -> HttpResponse:
-        if re.search(self._path, request.url.path):
-            url = replace(request.url, port=self._port)
-            assert request.credentials is not None
-            own = replace(request.credentials, origin=url.origin)
-            request = replace(request, url=url, credentials=own)
-        return await super().change(request, timeout_s=timeout_s, until=until)
+        fits = re.search(self._path, request.url.path)
+        own = self._moved(request) if fits else request
+        return await super().change(own, timeout_s=timeout_s, until=until)
+
+    def _moved(self, request: HttpRequest) -> HttpRequest:
+        url = replace(request.url, port=self._port)
+        assert request.credentials is not None
+        own = replace(request.credentials, origin=url.origin)
+        return replace(request, url=url, credentials=own)
 
 
 def write_mail(subject: str, sender: str = "bob@example.org") -> bytes:

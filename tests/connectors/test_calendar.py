@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -405,10 +406,10 @@ class Direct(Inline):
 
     real_port = 0
 
-    async def _fetch(self, own: str, timeout_s: float) -> Any:
+    async def _fetch(self, own: str, timeout_s: float, *, is_delete: bool = False) -> Any:
         here: Any = Calendar(str(replace(self.base, port=self.real_port)), "ada", allow=[HOST])
         here._vault = self._vault
-        return await Calendar._fetch(here, own, timeout_s)
+        return await Calendar._fetch(here, own, timeout_s, is_delete=is_delete)
 
 
 async def test_a_calendar_that_is_gone_says_nothing_of_its_events(server: CalendarServer) -> None:
@@ -436,8 +437,8 @@ def test_a_change_passes_the_exam(
     )
     prefix = f"{tool}-{tmp_path.name}-"
 
-    def reach(here: Path, port: int) -> Any:
-        made = server.connect(f"{prefix}{here.name}", port, Direct)
+    def reach(here: Path, port: int, kind: Any = Direct) -> Any:
+        made = server.connect(f"{prefix}{here.name}", port, kind)
         if not (here / "made").exists():
             (here / "made").touch()
             for own in ("a", "b"):
@@ -462,6 +463,7 @@ def test_a_change_passes_the_exam(
         effects=count(server, prefix, "SUMMARY:new") if more else lambda here: 2 - left(here),
         folder=tmp_path,
         replies=WEB_REPLIES[::4],
+        asking=partial(reach, kind=Inline),
     )
     assert "reconcile said Applied" in str(report)
 

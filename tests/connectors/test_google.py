@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,9 @@ def test_a_change_passes_the_exam_of_the_network(
     """L4, L5, L14: cut, lost, silent, in drops, senseless, and every status."""
     here = f"{TOKENS}{kind}-{tool}-"
 
-    def reach(folder: Path, port: int) -> Any:
+    def reach(folder: Path, port: int, *, asks: bool = False) -> Any:
         made = make(kind, google, secrets_of(f"{here}{folder.name}"))
-        made.transport = Detour(port, path)
+        made.transport = Detour(port, path, asks=asks)
         return made
 
     report = examine_network(
@@ -106,6 +107,7 @@ def test_a_change_passes_the_exam_of_the_network(
         effects=lambda folder: google.count(f"{here}{folder.name}"),
         folder=tmp_path / "exam",
         replies=WEB_REPLIES,
+        asking=partial(reach, asks=True),
     )
     assert report.points > 30
     assert "it said unknown, it was done, reconcile said Applied" in str(report)

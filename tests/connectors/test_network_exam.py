@@ -166,6 +166,7 @@ def test_a_send_of_a_mail_passes(one_office: PostOffice, tmp_path: Path) -> None
             {"to": ["bob@example.org"], "subject": "Hello", "text": "One", "attachments": [file]},
             server=(HOST, one_office.smtp_port),
             effects=lambda folder: len(one_office.ids(f"Sent-{prefix}{folder.name}")),
+            is_asked_elsewhere=True,
             folder=tmp_path / "exam",
             impostors={"its certificate is of another authority": (HOST, other.port)},
             name=NAME,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -429,14 +430,14 @@ def test_a_delete_passes_the_exam(server: ObjectServer, tmp_path: Path) -> None:
             here = server.connect()
             return await here._ask(method, replace(url, port=server.port), timeout_s)
 
-    def reach(here: Path, port: int) -> Any:
+    def reach(here: Path, port: int, kind: Any = Direct) -> Any:
         prefix = f"{tmp_path.name}-d/{here.name}/"
         made = here / "made"
         if not made.exists():
             for key in ("a", "b"):
                 server.ask("PUT", f"/{BUCKET}/{prefix}{key}", b"x")
             made.touch()
-        return server.connect(prefix, port, Direct)
+        return server.connect(prefix, port, kind)
 
     etag = "9dd4e461268c8034f5c8564e155c67a6"  # of "x"
     report = examine_network(
@@ -448,6 +449,7 @@ def test_a_delete_passes_the_exam(server: ObjectServer, tmp_path: Path) -> None:
         effects=lambda here: 2 - len(server.keys(f"{tmp_path.name}-d/{here.name}/")),
         folder=tmp_path,
         replies=WEB_REPLIES,
+        asking=partial(reach, kind=S3),
     )
     assert report.points > 30
 

@@ -53,7 +53,7 @@ from duly.connectors.ics_text import (
 from duly.connectors.reader import Readers, ReadingConnector, Unreadable
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import FIND_S, READ_S, Auth, Rest
-from duly.connectors.status import DELETED, raise_for_change, raise_for_read
+from duly.connectors.status import DELETED, check_proof, raise_for_change, raise_for_read
 from duly.connectors.transport import HIDDEN, Credentials
 from duly.errors import NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.url import Url
@@ -332,7 +332,7 @@ class Calendar(_Reading):
     @delete.reconcile
     async def delete_happened(self, call: Call) -> Verdict:
         """Look whether the event of this version is still there."""
-        found = await self._fetch(str(call.args["id"]), FIND_S)
+        found = await self._fetch(str(call.args["id"]), FIND_S, is_delete=True)
         if found is None:
             return Unsure(NO_CALENDAR) if await self._is_gone() else Applied()
         if found[1] == _version(str(call.args["etag"])):
@@ -346,11 +346,15 @@ class Calendar(_Reading):
             raise Refused(f"id: {own[:80]!r} cannot be the id of an event.")
         return self._at(f"/{own}.ics")
 
-    async def _fetch(self, own: str, timeout_s: float) -> tuple[HttpResponse, str] | None:
+    async def _fetch(
+        self, own: str, timeout_s: float, *, is_delete: bool = False
+    ) -> tuple[HttpResponse, str] | None:
         """Return an event as it is kept, and its version; None if there is none."""
         fresh = {"Cache-Control": "no-cache"}
         make = partial(self._request, "GET", self._event(own), fresh)
         request, response = await self._read_signed(make, timeout_s, lambda url: False)
+        if timeout_s == FIND_S:  # a question, which is to prove something
+            check_proof(response, request.shown, is_delete=is_delete)
         if not raise_for_read(response, request.shown, self.name):
             return None
         etag = (response.header("etag") or "").strip()

@@ -437,6 +437,8 @@ class Gmail(Attached, Google):
         found = await self.look(f"/messages/{_id(own)}", {"format": "minimal"})
         if found is None:
             return Unsure("the mail is not there any more")
+        if text_at(found, "id") != own:
+            return Unsure("the answer does not show the mail")
         if (label in list_at(found, "labelIds")) is is_on:
             return Applied({"id": own})
         version = _version(call)

@@ -108,10 +108,7 @@ class Google(Rest):
 
     async def look(self, path: str, query: Mapping[str, Json] = NOTHING) -> Any:
         """Ask what there is, for a proof: fresh, and from the place itself; None if nothing is."""
-        response = await self._get(path, flatten(query), FIND_S, is_proof=True)
-        if response is None:
-            return None
-        return await self.read_json(response, f"GET {self._at(path).shown}")
+        return await self.fetch_one(path, query, timeout_s=FIND_S, is_proof=True)
 
     async def look_before(self, path: str, query: Mapping[str, Json] = NOTHING) -> Any:
         """Ask what a change depends on; if that fails for now, nothing of the change was sent."""

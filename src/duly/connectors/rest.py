@@ -73,7 +73,7 @@ from duly.connectors.transport import (
     add_query,
     check_header,
 )
-from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, UnknownOutcome
+from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient, UnknownOutcome
 from duly.rules.url import Url, read_host, read_url
 from duly.rules.value import Json
 
@@ -152,7 +152,10 @@ class Rest(Connector):
         response = await self._get(path, flatten(query), timeout_s, is_proof=is_proof)
         if response is None:
             return None
-        return await self.read_json(response, f"GET {self._at(path).shown}")
+        answer = await self.read_json(response, f"GET {self._at(path).shown}")
+        if answer is None and is_proof:
+            raise Transient(f"GET {self._at(path).shown}: an empty answer says nothing.")
+        return answer
 
     async def fetch_bytes(
         self, path: str, query: Mapping[str, Json] = NOTHING, *, timeout_s: float = READ_S

@@ -44,7 +44,7 @@ from duly.connectors.response import HttpResponse
 from duly.connectors.rest import FIND_S, READ_S, Rest
 from duly.connectors.s3_sign import S3Key, encode_query, sign
 from duly.connectors.s3_text import ObjectList
-from duly.connectors.status import DELETED, raise_for_change, raise_for_read
+from duly.connectors.status import DELETED, check_proof, raise_for_change, raise_for_read
 from duly.connectors.transport import Credentials, HttpRequest, Transport
 from duly.errors import ConfigError, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.blob import Blob
@@ -231,6 +231,7 @@ class S3(ReadingConnector, Timed, Rest):
         """Look whether the object has the key of this very call."""
         key, file = str(call.args["key"]), call.args["file"]
         response, shown = await self._ask("HEAD", self._object(key), FIND_S)
+        check_proof(response, shown)
         if not raise_for_read(response, shown, self.name):
             if response.header(DELETE_MARKER) == "true":
                 return Unsure(f"an object at {key!r} was deleted, and it may have been this one")
@@ -292,6 +293,7 @@ class S3(ReadingConnector, Timed, Rest):
         """Look whether the version is still there."""
         key, etag = str(call.args["key"]), str(call.args["etag"])
         response, shown = await self._ask("HEAD", self._object(key), FIND_S)
+        check_proof(response, shown, is_delete=True)
         if not raise_for_read(response, shown, self.name):
             return Unsure(NO_BUCKET) if await self._is_bucket_gone() else Applied()
         if _etag(response) == etag.strip('"'):

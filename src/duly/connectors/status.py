@@ -163,15 +163,15 @@ def raise_for_read(
     raise Transient(said, retry_after_s=retry_after_s(response))
 
 
-def check_proof(response: HttpResponse, what: str) -> None:
-    """Refuse an answer that cannot prove that nothing happened (L5).
+def check_proof(response: HttpResponse, what: str, *, is_delete: bool = False) -> None:
+    """Refuse an answer that cannot prove whether something happened (L5).
 
-    A cache may have kept it since before the change; `410` says that there was something; a `2xx`
-    other than `200` is no whole answer of the place itself.
+    A cache may have kept it since before the change; `410` says that there was something, which
+    only a delete may believe; a `2xx` other than `200` is no whole answer of the place itself.
     """
     if (response.header("age") or "0").strip() != "0":
         raise Transient(f"{what}: the answer comes out of a cache.")
-    if response.status == GONE:
+    if response.status == GONE and not is_delete:
         raise Transient(f"{what}: it is gone, so it may have been there.")
     if OK < response.status < 300:
         raise Transient(f"{what}: the server answered {response.status}, which proves nothing.")

@@ -89,6 +89,7 @@ class Exam:
     modules: tuple[str, ...] = ()
     install: Install | None = None
     look: Look | None = None
+    make_asking: Make | None = None  # where a question is asked another way than a call is made
 
     def call(self, connector: Connector, folder: Path, key: str = FIRST, attempt: int = 1) -> Call:
         """Spell a call; a key always goes with the same arguments, and with what it kept (L14)."""
@@ -379,7 +380,7 @@ def _stop(subject: Exam, folder: Path) -> list[Tried]:
 async def _stop_at(subject: Exam, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
     connector, tool = subject.make(folder), subject.tool
     call = subject.call(connector, folder)
-    ask = _asker(connector, tool)
+    ask = asker_of(connector, tool)
 
     def begin() -> Coroutine[Any, Any, Any]:
         method = getattr(connector, tool)
@@ -395,22 +396,23 @@ async def look_after(subject: Exam, folder: Path) -> Aftermath:
     """Ask what happened, send again where the host would, and send another."""
     connector, tool = subject.make(folder), subject.tool
     mutation = _mutation(connector, tool)
-    ask = _asker(connector, tool)
+    ask = asker_of(connector, tool)
     first = subject.call(connector, folder, FIRST, attempt=2)
     other = subject.call(connector, folder, OTHER)
-    after = Aftermath(subject.effects(folder), _told(await ask(first)))
+    after = Aftermath(subject.effects(folder), told(await ask(first)))
     after.is_askable = mutation.asker is not None
     if after.verdict is Said.NOT_APPLIED or mutation.terms.idempotent:
         after.again = await try_call(connector, tool, first)
         after.truth_again = subject.effects(folder)
         await try_call(connector, tool, other)
         after.truth_other = subject.effects(folder)
-        after.verdict_again = _told(await ask(first))
-        after.verdict_other = _told(await ask(other))
+        after.verdict_again = told(await ask(first))
+        after.verdict_other = told(await ask(other))
     return after
 
 
-def _told(verdict: object) -> Said:
+def told(verdict: object) -> Said:
+    """Read what reconcile returned."""
     known = {Applied: Said.APPLIED, NotApplied: Said.NOT_APPLIED, Unsure: Said.UNSURE}
     found = (told for kind, told in known.items() if isinstance(verdict, kind))
     return next(found, Said.NOTHING)
@@ -422,7 +424,7 @@ def _beside(subject: Exam, folder: Path, key: str) -> Said:
     async def ask() -> Said:
         connector = subject.make(folder)
         await try_call(connector, subject.tool, subject.call(connector, folder, key))
-        return _told(await _asker(connector, subject.tool)(subject.call(connector, folder)))
+        return told(await asker_of(connector, subject.tool)(subject.call(connector, folder)))
 
     return asyncio.run(ask())
 
@@ -446,7 +448,7 @@ def _mutation(connector: Connector, tool: str) -> Mutation[Any, ..., Any]:
     return declared
 
 
-def _asker(connector: Connector, tool: str) -> Callable[[Call], Awaitable[Verdict]]:
+def asker_of(connector: Connector, tool: str) -> Callable[[Call], Awaitable[Verdict]]:
     """Find the reconcile method by name, so that a child's own is asked."""
     if (asker := _mutation(connector, tool).asker) is None:
         return _ask_nothing

@@ -5,7 +5,8 @@ Law 1: what a connector says after a broken connection is compared with what the
 Law 2: after each fault the outside is asked, the call is sent again where a host would, and another
        one is sent: there is one change for each key (L5, L7).
 Law 3: a call ends soon after its time is over: an answer that comes later is not waited for (L13).
-Law 4: the report says in sentences what was tried, what was said, and what was true.
+Law 4: the question is answered wrongly too (`question.py`).
+Law 5: the report says in sentences what was tried, what was said, and what was true.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from duly.testing.exam import (
     try_call,
 )
 from duly.testing.proxy import WRONG_HOST, FaultProxy, NetworkFault, Passed, ServerAt, WrongAddress
+from duly.testing.question import GARBAGE, GIANT, Asked, ask_wrongly
 
 Reach = Callable[[Path, int], Connector]
 
@@ -49,8 +51,6 @@ PATIENCE_S: Final = 0.7  # the time of a call that meets a server that hangs
 END_S: Final = 5.0  # how long a call may go on when its time is over, and when it is told to stop
 NEVER: Final = 1_000_000  # look-ups after which a name changes
 NO_IMPOSTORS: Final[Mapping[str, ServerAt]] = MappingProxyType({})
-GARBAGE: Final = bytes(range(256)) * 4
-GIANT: Final = b"x" * (2 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ REPEATED: Final = NetworkFault("a proxy sends the request twice", repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of breaking a call, and of answering its question wrongly."""
+
+    tried: list[Tried]
+    asked: list[Asked]
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkReport:
     """What was tried, and a sentence about each fault."""
 
@@ -112,6 +120,8 @@ def examine_network(
     skips: int = 0,
     impostors: Mapping[str, ServerAt] = NO_IMPOSTORS,
     name: str = "",
+    asking: Reach | None = None,
+    is_asked_elsewhere: bool = False,
 ) -> NetworkReport:
     """Let connections of a mutation break in every way, each in a folder of its own.
 
@@ -121,29 +131,43 @@ def examine_network(
     only prepare it: it is broken at the one after them. `impostors` are servers that are not the
     real one, each with words for what is wrong with it, such as its certificate. `name` is the one
     by which `reach` names the server, if not 127.0.0.1: it leads there, and once it is changed
-    after the look-up.
+    after the look-up. `asking` builds the connector for the questions that are answered wrongly
+    (`question.py`), where those that `reach` builds ask past the port. `is_asked_elsewhere`: the
+    question goes to another server than the call, as that about a mail does.
     """
 
-    def work() -> list[Tried]:
+    def work() -> Outcome:
         with FaultProxy(server) as proxy, _changed_name(name, NEVER):
             subject = Exam(
-                lambda here: reach(here, proxy.port), tool, args, other_args or args, effects
+                lambda here: reach(here, proxy.port),
+                tool,
+                args,
+                other_args or args,
+                effects,
+                make_asking=lambda here: (asking or reach)(here, proxy.port),
             )
             tried = _run(subject, proxy, folder, replies, impostors, skips)
             if name:
                 here = fresh(folder, "name")
                 tried.append(_try_name(subject, proxy, here, name, skips + 1))
-            return [*tried, _try_no_server(reach, subject, proxy, fresh(folder, "no-server"))]
+            tried.append(_try_no_server(reach, subject, proxy, fresh(folder, "no-server")))
+            if any(judge_point(each) for each in tried):
+                return Outcome(tried, [])
+            how = {"is_web": bool(replies), "is_elsewhere": is_asked_elsewhere}
+            return Outcome(tried, ask_wrongly(subject, proxy, folder, skips, **how))
 
-    tried = in_child(work, list[Tried])
-    if tried is None:
+    found = in_child(work, Outcome)
+    if found is None:
         raise ExamFailed("The exam itself was killed.")
+    tried, asked = found.tried, found.asked
     problems = [f"{each.kind}: {problem}" for each in tried for problem in judge_point(each)]
+    problems += [f"{each.kind}: {each.problem}" for each in asked if each.problem is not None]
+    count = len(tried) + len(asked)
     if problems:
         shown = "\n".join(problems[:20])
-        raise ExamFailed(f"{tool}: {len(problems)} wrong in {len(tried)} faults.\n{shown}")
+        raise ExamFailed(f"{tool}: {len(problems)} wrong in {count} faults.\n{shown}")
     row = row_of(lambda here: reach(here, NO_PORT), tool, fresh(folder, "row"))
-    return NetworkReport(len(tried), tuple(_sentence(each) for each in tried), row)
+    return NetworkReport(count, (*map(_sentence, tried), *map(str, asked)), row)
 
 
 def _run(

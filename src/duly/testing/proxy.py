@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -21,6 +21,7 @@ ServerAt: TypeAlias = "tuple[str, int] | Path"
 CHUNK_BYTES: Final = 65_536
 WRONG_HOST: Final = "127.0.0.2"  # of loopback too, and of no server
 END_S: Final = 2.0
+KEPT_BYTES_MAX: Final = 256 * 1024  # of an answer, so much can be looked at
 DRIP_S: Final = 0.05
 PAUSE_S: Final = 0.02  # between two looks whether a server has answered
 NO_LINGER: Final = struct.pack("ii", 1, 0)  # a reset at once, no farewell
@@ -58,6 +59,7 @@ class Passed:
     sent_bytes: int = 0
     heard_bytes: int = 0
     heard_before_bytes: int = 0
+    heard: bytearray = field(default_factory=bytearray)  # the first of what came back
 
 
 class FaultProxy:
@@ -70,6 +72,7 @@ class FaultProxy:
         self.fault: NetworkFault | None = None
         self._skips = 0  # connections that pass before the planned one
         self.passed = Passed()  # of the last connection
+        self.history: list[Passed] = []  # of all connections to the server, in their order
         self._ended = threading.Event()
         self._open: set[socket.socket] = set()
 
@@ -127,6 +130,7 @@ class FaultProxy:
             _reset(client)
             return
         passed = self.passed = Passed()
+        self.history.append(passed)
         self._open |= {client, server}
         if fault.repeats:
             server = self._repeat(client, server, passed)
@@ -209,6 +213,7 @@ class FaultProxy:
                     return
                 # Counted before it is said: the client may speak again at once.
                 passed.heard_bytes += len(chunk)
+                passed.heard += chunk[: max(0, KEPT_BYTES_MAX - len(passed.heard))]
                 _say(client, chunk, is_slow=fault.drips)
         with suppress(OSError):
             client.shutdown(socket.SHUT_WR)
