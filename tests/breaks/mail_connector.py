@@ -174,6 +174,22 @@ BREAKS = (
         "a change of a folder whose answer is lost is said not to have been made",
     ),
     Break(
+        "L4",
+        "duly.connectors.imap",
+        "Denied.is_certain",
+        True,
+        (f"{LIAR}::test_a_no_to_a_move_is_a_no_only_where_nothing_was_copied",),
+        "a move that may have copied the mail counts as refused",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.imap",
+        "DOUBTS",
+        frozenset(),
+        (f"{LIAR}::test_a_server_that_fails_has_not_refused",),
+        "a fault of the mail server counts as a refusal",
+    ),
+    Break(
         "K3",
         "duly.connectors.line_wire",
         "LineWire.start_tls",

@@ -25,7 +25,14 @@ def is_named(uid: int, given: bytes) -> bool:
     return False
 
 
-def folder(says: bytes | None, *, mails: tuple[int, ...] = MAILS, denies: bytes = b"never") -> Talk:
+def folder(
+    says: bytes | None,
+    *,
+    mails: tuple[int, ...] = MAILS,
+    denies: bytes = b"never",
+    word: bytes = b"NO not you",
+    more: bytes = b"",
+) -> Talk:
     """Speak IMAP over a folder; a search is answered by `says`, one command is denied."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,10 +41,10 @@ def folder(says: bytes | None, *, mails: tuple[int, ...] = MAILS, denies: bytes 
             tag, rest = line.split(b" ", 1)
             words = rest.split()
             if rest.startswith(denies):
-                writer.write(tag + b" NO not you\r\n")
+                writer.write(tag + b" " + word + b"\r\n")
                 continue
             if rest.startswith(b"CAPABILITY"):
-                writer.write(b"* CAPABILITY IMAP4rev1 UIDPLUS\r\n")
+                writer.write(b"* CAPABILITY IMAP4rev1 UIDPLUS" + more + b"\r\n")
             elif rest.startswith((b"EXAMINE", b"SELECT")):
                 writer.write(b"* OK [UIDVALIDITY 7] x\r\n* OK [PERMANENTFLAGS (\\*)] x\r\n")
                 writer.write(b"* OK [UIDNEXT %d] x\r\n" % (mails[-1] + 1))
@@ -48,8 +55,8 @@ def folder(says: bytes | None, *, mails: tuple[int, ...] = MAILS, denies: bytes 
                     text = mail_of(uid)
                     size = len(text)
                     body = b" RFC822.SIZE %d BODY[]<0> {%d}\r\n%b" % (size, size, text)
-                    more = body if b"BODY" in rest else b""
-                    writer.write(b"* %d FETCH (UID %d%b)\r\n" % (uid, uid, more))
+                    shown = body if b"BODY" in rest else b""
+                    writer.write(b"* %d FETCH (UID %d%b)\r\n" % (uid, uid, shown))
             writer.write(tag + b" OK done\r\n")
             await writer.drain()
 
@@ -116,4 +123,50 @@ async def test_a_mail_that_was_not_copied_is_refused() -> None:
     """L4: nothing was done then."""
     async with talking(folder(b"* SEARCH 1\r\n", denies=b"UID COPY")) as port:
         with pytest.raises(Refused, match="did not do it"):
+            await alone(port).move(call("move", **MOVED), **MOVED)
+
+
+MOVES = {
+    b"NO not you": UnknownOutcome,
+    b"NO [SERVERBUG] it broke": UnknownOutcome,
+    b"NO [UNAVAILABLE] later": UnknownOutcome,
+    b"NO [EXPUNGEISSUED] gone": UnknownOutcome,
+    b"NO [TRYCREATE] no such folder": Refused,
+    b"NO [OVERQUOTA] full": Refused,
+    b"BAD what": Refused,
+}
+
+
+@pytest.mark.parametrize("word", MOVES)
+async def test_a_no_to_a_move_is_a_no_only_where_nothing_was_copied(word: bytes) -> None:
+    """L4: a server may have copied the mail, and then said NO: another key copies it anew."""
+    talk = folder(b"* SEARCH 1\r\n", denies=b"UID MOVE", word=word, more=b" MOVE")
+    async with talking(talk) as port:
+        with pytest.raises(MOVES[word]):
+            await alone(port).move(call("move", **MOVED), **MOVED)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "denies"),
+    [
+        ("move", MOVED, b"UID COPY"),
+        ("flag", {"id": "INBOX#7.1", "flag": "seen"}, b"UID STORE"),
+    ],
+)
+async def test_a_server_that_fails_has_not_refused(
+    tool: str, args: dict[str, str], denies: bytes
+) -> None:
+    """L4: its own fault says nothing of what it did before."""
+    says = folder(b"* SEARCH 1\r\n", denies=denies, word=b"NO [SERVERBUG] it broke")
+    async with talking(says) as port:
+        with pytest.raises(UnknownOutcome, match="failed, and may have done it"):
+            await getattr(alone(port), tool)(call(tool, **args), **args)
+
+
+@pytest.mark.parametrize("word", [b"NO [LIMIT] x", b"NO Too many user flags in mailbox"])
+async def test_a_folder_that_takes_no_further_mark_says_what_to_do(word: bytes) -> None:
+    """N: servers limit the marks of a folder; what cannot be marked is not moved."""
+    says = folder(b"* SEARCH 1\r\n", denies=b"UID STORE 1 +FLAGS.SILENT (duly", word=word)
+    async with talking(says) as port:
+        with pytest.raises(Refused, match="take old ones away, words that begin with duly-"):
             await alone(port).move(call("move", **MOVED), **MOVED)

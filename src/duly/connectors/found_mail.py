@@ -11,14 +11,19 @@ from __future__ import annotations
 from typing import Final
 
 from duly.connectors.base import Call
-from duly.connectors.imap import Denied, ImapSession, OpenFolder
+from duly.connectors.imap import Denied, ImapSession, OpenFolder, check_flag
 from duly.connectors.letter import MARK_HEADER, is_marked, keyword_of, mark_of
-from duly.errors import Transient, UnknownOutcome
+from duly.errors import ConnectorError, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
 
 BATCH: Final = 20  # mails that are fetched together
 HEADERS_BYTES_MAX: Final = 64 * 1024
 CAME_MAX: Final = 500  # mails of which each is looked at
+FLAGS: Final = {"seen": r"\Seen", "flagged": r"\Flagged", "answered": r"\Answered"}
+FULL: Final = (
+    "Some servers limit how many different marks a folder has: take old ones away, words that begin"
+    " with duly-, from mails whose changes are settled."
+)
 UNSEEN: Final = 0  # no folder has this validity
 
 
@@ -65,6 +70,28 @@ async def has_mark(session: ImapSession, call: Call, *terms: str) -> bool:
     if await session.search(*terms, f"KEYWORD {keyword_of(f'never {call.key}')}"):
         raise Transient("The server names mails for a mark that they do not have.")
     return True
+
+
+def spell_flag(name: str) -> str:
+    """Return a flag as the server has it."""
+    return FLAGS.get(name) or check_flag(name)
+
+
+async def mark_before(session: ImapSession, uid: int, folder: str, call: Call) -> None:
+    """Mark a mail with the call that is to change it; without its mark it is not changed."""
+    try:
+        await session.mark(uid, keyword_of(call.key))
+    except Denied as error:
+        said = f"{folder}: the server takes no further mark and said {error}. {FULL}"
+        raise Refused(said) from error
+
+
+def denied_change(error: Denied, server: str, *, is_sent: bool) -> ConnectorError:
+    """Return what it means that a server denied a part of a change (L4)."""
+    if is_sent and error.is_doubtful:
+        return UnknownOutcome(f"{server} failed, and may have done it: {error}")
+    more = f" {FULL}" if error.code == "LIMIT" else ""
+    return Refused(f"{server} did not do it: {error}{more}")
 
 
 async def mark_done(session: ImapSession, uid: int, keyword: str) -> None:

@@ -37,6 +37,9 @@ TOKENS_MAX: Final = 12_000  # of one response; a search names 5,000 mails at mos
 TURN_BYTES: Final = 32 * 1024  # of lines that are read before others get their turn
 WORDS_CHARS_MAX: Final = 300
 RANGES_MAX: Final = 200  # of ids in one command; servers take lines of 8 KB
+# Codes of RFC 5530 and 9051. Of a move, which is a copy and a removal, only these are a no.
+DOUBTS: Final = frozenset({"SERVERBUG", "UNAVAILABLE", "CORRUPTION"})
+REFUSALS: Final = frozenset({"TRYCREATE", "NONEXISTENT", "NOPERM", "CANNOT", "OVERQUOTA", "LIMIT"})
 ATOM: Final = re.compile(r"[A-Za-z0-9_.$-]{1,100}")
 
 
@@ -76,6 +79,16 @@ class Denied(Exception):
     def __init__(self, words: str, code: str = "") -> None:
         super().__init__(words)
         self.code = code
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Tell whether the server itself failed, so that the command may have had an effect."""
+        return self.code in DOUBTS
+
+    @property
+    def is_certain(self) -> bool:
+        """Tell whether the command was refused before it had an effect."""
+        return self.code in REFUSALS or str(self)[:4].upper() == "BAD "
 
 
 class UnsaidSearch(BrokenExchange):
@@ -220,7 +233,12 @@ class ImapSession:
         """Move a mail to another folder; without MOVE in three steps (RFC 6851, 3.3)."""
         where = quote(encode_folder(folder))
         if b"MOVE" in self._capabilities:
-            await self.command("UID MOVE", str(uid), where)
+            try:
+                await self.command("UID MOVE", str(uid), where)
+            except Denied as error:
+                if error.is_certain:
+                    raise
+                raise BrokenExchange(f"it may have copied it, and said {error}") from error
             return
         await self.command("UID COPY", str(uid), where)
         try:

@@ -28,15 +28,16 @@ from typing import Any, Final
 from duly.connectors.arrival import PAGE_MAX
 from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdict, mutation, read
 from duly.connectors.clock import Timed
-from duly.connectors.found_mail import end_of, find_mail, has_mark, mark_done
-from duly.connectors.imap import (
-    Denied,
-    FetchedMail,
-    ImapAccount,
-    ImapSession,
-    OpenFolder,
-    check_flag,
+from duly.connectors.found_mail import (
+    denied_change,
+    end_of,
+    find_mail,
+    has_mark,
+    mark_before,
+    mark_done,
+    spell_flag,
 )
+from duly.connectors.imap import Denied, FetchedMail, ImapAccount, ImapSession, OpenFolder
 from duly.connectors.letter import (
     TRIAL,
     WrittenMail,
@@ -82,7 +83,6 @@ BEFORE_S: Final = 5.0  # for a look that a send can do without
 SENT_LAG_S: Final = 600.0
 SENT: Final = r"\Sent"
 DRAFTS: Final = r"\Drafts"
-FLAGS: Final = {"seen": r"\Seen", "flagged": r"\Flagged", "answered": r"\Answered"}
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -364,7 +364,7 @@ class MailAccount(Timed, Attached):
         Returns {id}.
         """
         source, validity, uid = read_id(id)
-        spelled = FLAGS.get(flag) or check_flag(flag)
+        spelled = spell_flag(flag)
         async with self._changing() as (session, progress):
             await self._open_marked(session, source, validity, uid, None)
             progress.is_sent = True
@@ -443,7 +443,7 @@ class MailAccount(Timed, Attached):
         if not opened.takes_marks:
             raise Refused(f"{folder} takes no new marks, so a change could not be found again.")
         if call is not None:
-            await session.mark(uid, keyword_of(call.key))
+            await mark_before(session, uid, folder, call)
 
     async def _letter(self, call: Call, files: list[Blob] | None, **words: Any) -> WrittenMail:
         """Write a mail, beside the loop; too many files are refused before one is opened."""
@@ -459,7 +459,7 @@ class MailAccount(Timed, Attached):
             async with self._signed_in(READ_S) as session:
                 yield session, progress
         except Denied as error:
-            raise Refused(f"{server.shown} did not do it: {error}") from error
+            raise denied_change(error, server.shown, is_sent=progress.is_sent) from error
         except (OSError, EOFError, BrokenExchange) as error:
             why = why_of(error, READ_S)
             if not progress.is_sent:
