@@ -7,6 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from duly.faces.web import flow
 from duly.faces.web.guard import HEADERS
 from duly.rules.verb import Scope
 from tests.breaks import Break
@@ -22,6 +23,7 @@ VERB = ("tests/web/test_verb.py",)
 STREAM = ("tests/web/test_stream.py",)
 RATE = ("tests/web/test_rate.py",)
 CONNECT = ("tests/web/test_connect.py",)
+SEARCH = ("tests/web/test_search.py",)
 
 
 def _nothing(*_: object) -> None:
@@ -49,6 +51,13 @@ def _first_cookie(headers: Any, name: str) -> str | None:
     """Take the first of several cookies."""
     pairs = (each.partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
     return next((value.strip() for key, _, value in pairs if key.strip() == name), None)
+
+
+async def _first_only(session: Any, name: str) -> dict[str, Any]:
+    """Look for what a workflow waits for among the first of all that waits."""
+    found = await session.call("attention", limit=flow.PAGE_ROWS_MAX)
+    waiting = [each for each in found if each["workflow"] == name]
+    return {"waiting": waiting, "approvals": {}, "forms": {}}
 
 
 def _break(
@@ -262,4 +271,15 @@ BREAKS = (
         CONNECT,
         "a trial is made that was not shown, and again by a second click",
     ),
+    _break(
+        "U6",
+        f"{WEB}.query",
+        "look_empty",
+        lambda place, *, is_later: "match",
+        SEARCH,
+        "a search that did not end says that nothing matches",
+    ),
+    _break("U6", f"{WEB}.query", "further", lambda *_: "", SEARCH, "a search does not go on"),
+    _break("U6", f"{WEB}.flow", "_is_wanted", _yes, SEARCH, "a filter of outputs is not applied"),
+    _break("F8", f"{WEB}.flow", "_waiting", _first_only, SEARCH, "a thousand wait before it"),
 )

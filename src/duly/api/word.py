@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.rules.account import OutputStatus as OutputStatus
 from duly.rules.announcement import Topic as Topic
 from duly.rules.delivery import OWN_SOURCE as OWN_SOURCE
 from duly.rules.figure import FigureName as FigureName

@@ -36,6 +36,8 @@ HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the li
 SIGNED_IN_ALREADY: Final = "I am signed in already"
 EMPTY: Final = "–"
 NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
+NO_MORE_MATCH: Final = "Nothing further matches."
+UNFINISHED: Final = "Nothing matches so far, and not everything was looked through yet."
 NO_INPUT_YET: Final = "Nothing came in yet. Publish something on the page"
 NOT_FOUND_YET: Final = "Nothing came in yet. Duly looks by itself; Run now looks at once."
 BUS: Final = "Duly announces here what happens, and tells the programs that subscribe to it."
@@ -125,6 +127,15 @@ EVENT_WORDS: Final = {"reserved": "pending", "consumed": "done"}
 KEPT: Final = "kept"
 # What people call a zone that has a name for machines.
 ZONES: Final = {"Etc/UTC": "UTC", "Etc/GMT": "UTC", "GMT": "UTC", "Zulu": "UTC"}
+
+
+# What an empty list means; a search that did not see everything does not say that nothing matches.
+EMPTY_LISTS: Final = {"match": NO_MATCH, "further": NO_MORE_MATCH, "unfinished": UNFINISHED}
+
+
+def say_empty(what: str) -> str:
+    """Say why a list that was narrowed shows nothing."""
+    return EMPTY_LISTS[what]
 
 
 def name_event(each: Mapping[str, Any]) -> str:

@@ -3,41 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX, HookSender
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
+from duly.api.word import InputStatus, OutputStatus, Status
 from duly.errors import DulyError, NotFound, see, short
 from duly.faces.web.body import read_pairs
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet
-from duly.faces.web.query import ROWS, older, read_query
+from duly.faces.web.query import ROWS, further, look_empty, older, read_query
 from duly.faces.web.stream import Show, still
+from duly.words.page import name_event
 
 PAIR: Final = ".."  # between two versions that are compared
 TIMES: Final = 10
+SEARCHES_MAX: Final = 10  # of one text, to fill a page whose status few have
 FORMS_MAX: Final = 10  # of changes that one page asks for, to show each in the form of its tool
 
 
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
     """Make the entries of the pages of a workflow."""
     read = {"GET": Scope.READ}
-    yield Entry("/w/{name}", live(inputs), read)
-    yield Entry("/w/{name}/outputs", live(outputs), read)
+    yield Entry("/w/{name}", _unless(live(inputs), still(inputs), "text"), read)
+    filtered = _unless(live(outputs), still(outputs), "text", "status")
+    yield Entry("/w/{name}/outputs", filtered, read)
     yield Entry("/w/{name}/runs", live(runs), read)
     yield Entry("/w/{name}/versions", live(versions), read)
     yield Entry("/w/{name}/versions/{pair}", still(version), read)
     yield Entry("/w/{name}/setup", live(setup), read)
 
 
+def _unless(followed: Endpoint, searched: Endpoint, *names: str) -> Endpoint:
+    """Follow a page, unless its address searches: then it is made once, because that costs more."""
+
+    async def endpoint(request: Request) -> Response:
+        asked = dict(read_pairs(request.url.query))
+        return await (searched if any(map(asked.get, names)) else followed)(request)
+
+    return endpoint
+
+
 async def _waiting(session: Session, name: str) -> dict[str, Any]:
     """Ask what of a workflow needs a person; it stands on its first page."""
-    found: Any = await session.call("attention", limit=PAGE_ROWS_MAX)
-    waiting = [each for each in found if each["workflow"] == name]
+    waiting: list[Any] = []
+    after: str | None = name  # keys begin with the name, so that what waits there comes first
+    while after is not None:
+        found: Any = await session.call("attention", limit=ROWS, after=after)
+        own = [each for each in found if each["workflow"] == name]
+        waiting += own
+        after = found[-1]["key"] if len(own) == ROWS else None
     approvals = await ask_forms(session, waiting, workflow=name)
     forms = await ask_unknown(session, waiting, approvals)
     return {"waiting": waiting, "approvals": approvals, "forms": forms}
@@ -63,19 +85,48 @@ async def ask_unknown(
     return {each["id"]: each["form"] for each in told}
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search met; `after` says where it goes on, if it did not see everything."""
+
+    hits: list[Any]
+    after: str | None
+
+
+async def _search(session: Session, name: str, status: object, sought: dict[str, Any]) -> Found:
+    """Search the titles of a workflow for a text; a status narrows what is found."""
+    found: Any = await session.call("find", workflow=name, limit=ROWS, **sought)
+    hits = [each for each in found["hits"] if status in (None, name_event(each))]
+    for _ in range(SEARCHES_MAX - 1):
+        # What ended before it was full has looked at as much as one question may.
+        if found["after"] is None or len(hits) >= ROWS or len(found["hits"]) < ROWS:
+            break
+        args = {**sought, "after": found["after"]}
+        found = await session.call("find", workflow=name, limit=ROWS, **args)
+        hits += [each for each in found["hits"] if status in (None, name_event(each))]
+    return Found(hits, found["after"])
+
+
 async def inputs(request: Request) -> Sheet:
     """Show what came into a workflow and what came of each."""
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
     query = read_query(request, VERBS["inputs"], ("status", "before"))
-    text = dict(read_pairs(request.url.query)).get("text", "")
+    sought = read_query(request, VERBS["find"], ("text", "after"))
+    text = sought.get("text", "")
+    statuses = [*map(str, InputStatus)]
     facts = {"each": each, **await _waiting(session, name), "text": text, "query": query}
+    facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
     if text:
-        found: Any = await session.call("find", text=text, workflow=name, limit=ROWS)
-        return Sheet("inputs.html", {**facts, "hits": found["hits"], "inputs": [], "older": ""})
+        query.pop("before", None)
+        found = await _search(session, name, query.get("status"), sought)
+        empty = look_empty(found.after, is_later="after" in sought)
+        told = {"hits": found.hits, "empty": empty}
+        return Sheet(
+            "inputs.html", {**facts, **told, "older": further({**query, **sought}, found.after)}
+        )
     came: Any = await session.call("inputs", workflow=name, limit=ROWS, **query)
-    more = {"hits": [], "inputs": came, "older": older(query, came, "seq")}
-    return Sheet("inputs.html", {**facts, **more})
+    return Sheet("inputs.html", {**facts, "inputs": came, "older": older(query, came, "seq")})
 
 
 async def outputs(request: Request) -> Sheet:
@@ -83,9 +134,34 @@ async def outputs(request: Request) -> Sheet:
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
     query = read_query(request, VERBS["outputs"], ("before",))
-    made: Any = await session.call("outputs", workflow=name, limit=ROWS, **query)
-    more = {"outputs": made, "older": older(query, made, "key"), "query": query}
-    return Sheet("outputs.html", {"each": each, **more})
+    asked = dict(read_pairs(request.url.query))
+    wanted = {field: asked[field] for field in ("text", "status") if asked.get(field)}
+    limit = PAGE_ROWS_MAX if wanted else ROWS
+    made: Any = await session.call("outputs", workflow=name, limit=limit, **query)
+    shown = [one for one in made if _is_wanted(one, wanted)]
+    last = None
+    if len(shown) >= ROWS or len(made) == limit:
+        shown = shown[:ROWS]
+        last = shown[-1]["key"] if len(shown) == ROWS else made[-1]["key"]
+    query |= wanted
+    facts = {
+        "outputs": shown,
+        "older": urlencode({**query, "before": last}) if last else "",
+        "query": query,
+        "statuses": [*map(str, OutputStatus)],
+        "empty": look_empty(last, is_later="before" in query),
+    }
+    return Sheet("outputs.html", {"each": each, **facts})
+
+
+def _is_wanted(output: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+    """Tell whether an output has a status, and a text in its tool, its claim or its inputs."""
+    if wanted.get("status", output["status"]) != output["status"]:
+        return False
+    tool = output["observed"]["tool"] if output["observed"] else output["id"]
+    told = (tool, output["claimed"] or "", *output["inputs"])
+    text = wanted.get("text", "").casefold()
+    return any(text in each.casefold() for each in told)
 
 
 async def runs(request: Request) -> Sheet:
@@ -95,17 +171,26 @@ async def runs(request: Request) -> Sheet:
     query = read_query(request, VERBS["runs"], ("status", "handler", "before"))
     found: Any = await session.call("runs", workflow=name, limit=ROWS, **query)
     more = {"runs": found, "older": older(query, found, "id"), "query": query}
-    return Sheet("runs.html", {"each": each, **more})
+    statuses = [*map(str, Status)]
+    return Sheet("runs.html", {"each": each, "statuses": statuses, **more})
 
 
 async def versions(request: Request) -> Sheet:
     """Show the versions of a workflow; one that was proposed can be adopted."""
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
-    found: Any = await session.call("versions", workflow=name, limit=ROWS)
-    source = await session.call("source", workflow=name)
-    more = {"versions": found, "source": source}
-    return Sheet("versions.html", {"each": each, **more})
+    query = read_query(request, VERBS["versions"], ("before",))
+    found: Any = await session.call("versions", workflow=name, limit=ROWS, **query)
+    newest: Any = found
+    if query:  # what a version was adopted as is a newer one
+        newest = await session.call("versions", workflow=name, limit=PAGE_ROWS_MAX)
+    facts = {
+        "versions": found,
+        "newest": newest,
+        "older": older(query, found, "version"),
+        "source": await session.call("source", workflow=name),
+    }
+    return Sheet("versions.html", {"each": each, **facts})
 
 
 async def version(request: Request) -> Sheet:
@@ -113,15 +198,8 @@ async def version(request: Request) -> Sheet:
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
     old, _, new = request.path_params["pair"].partition(PAIR)
-    found: Any = await session.call("versions", workflow=name, limit=PAGE_ROWS_MAX)
-    known = {one["version"]: one for one in found}
-    if (new or old) not in known:
-        facts = {"workflow": name}
-        raise NotFound(
-            code="no_version", subject=short(new or old), facts=facts, next=see("versions")
-        )
     told: dict[str, Any] = {"each": each, "old": old, "new": new, "what_if": None, "diff": ""}
-    told["version"] = known[new or old]
+    told["version"] = await _find_version(session, name, new or old)
     told["source"] = await session.call("source", workflow=name, version=new or old)
     told["uses"], told["uses_before"] = await _uses(session, name, new or old), None
     if new:
@@ -131,6 +209,23 @@ async def version(request: Request) -> Sheet:
             source = {"language": told["version"]["language"], "text": told["source"]}
             told["what_if"] = await session.call("what_if", workflow=name, source=source)
     return Sheet("version.html", told)
+
+
+async def _find_version(session: Session, name: str, wanted: str) -> Any:
+    """Find a version among all of a workflow, the newest first."""
+    query: dict[str, Any] = {}
+    while True:
+        args = {"workflow": name, "limit": PAGE_ROWS_MAX, **query}
+        found: Any = await session.call("versions", **args)
+        for one in found:
+            if one["version"] == wanted:
+                return one
+        if len(found) < PAGE_ROWS_MAX:
+            facts = {"workflow": name}
+            raise NotFound(
+                code="no_version", subject=short(wanted), facts=facts, next=see("versions")
+            )
+        query = {"before": found[-1]["version"]}
 
 
 async def _uses(session: Session, name: str, version: str) -> list[str] | None:

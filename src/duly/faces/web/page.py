@@ -19,7 +19,7 @@ from duly.faces.web import connect, detail, flow, form, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
-from duly.faces.web.query import ROWS, older, read_query
+from duly.faces.web.query import ROWS, further, look_empty, older, read_query
 from duly.faces.web.stream import Lives, still
 
 APPROVAL: Final = "approval"
@@ -120,8 +120,12 @@ async def find(request: Request) -> Sheet:
     found: Any = {"hits": [], "after": None}
     if query.get("text"):
         found = await visit_of(request).session.call("find", limit=ROWS, **query)
-    older = urlencode({**query, "after": found["after"]}) if found["after"] else ""
-    facts = {"hits": found["hits"], "text": query.get("text", ""), "older": older}
+    facts = {
+        "hits": found["hits"],
+        "text": query.get("text", ""),
+        "older": further(query, found["after"]),
+        "empty": look_empty(found["after"], is_later="after" in query),
+    }
     return Sheet("find.html", facts)
 
 

@@ -25,3 +25,15 @@ def older(query: Mapping[str, Any], entries: Sequence[Any], field: str) -> str:
     if len(entries) < ROWS:
         return ""
     return urlencode({**query, "before": entries[-1][field]})
+
+
+def further(query: Mapping[str, Any], after: str | None) -> str:
+    """Return the query with which a search goes on, if it did not see everything."""
+    return "" if after is None else urlencode({**query, "after": after})
+
+
+def look_empty(place: str | None, *, is_later: bool) -> str:
+    """Name what a list with nothing in it means; a search that did not end says so (G13)."""
+    if place is not None:
+        return "unfinished"
+    return "further" if is_later else "match"
