@@ -3,7 +3,8 @@
 A store is filled as in `bench.views`, `duly serve` is started on it as a person would, and pages
 are asked for over HTTP, one after the other: the wall time as a viewer feels it, and the processor
 time of the host and of its page, which is what is compared between a small store and a large one.
-Then a viewer follows a page and something is published; the time until the viewer is told is taken.
+Then a viewer follows a page and something is published; the time until the viewer is told is taken,
+once alone and once while four other pages are followed too.
 At last events are published while nobody looks and while `--viewers` do, in turn, a few times each,
 so that a machine that does other work disturbs both alike; what they cost is compared.
 
@@ -34,6 +35,8 @@ PAGES = (
     *("/", f"/w/{LAST}", f"/w/{LAST}/outputs", f"/w/{LAST}/runs", f"/w/{LAST}/setup"),
     *("/find?text=Mail%2077", "/actions", "/bus", "/runs/run_000000001", "/m/mutation_000000001"),
 )
+# Followed at once; the second one is where a change is looked for.
+FOLLOWED = ("/", "/w/work", "/w/work/outputs", "/w/work/runs", f"/w/{LAST}")
 ROUNDS = 9
 CHANGES = 9
 EVENTS = 150
@@ -182,20 +185,25 @@ async def look(served: Served) -> dict[str, tuple[float, float]]:
     return found
 
 
-async def see_changes(served: Served) -> list[float]:
+async def see_changes(served: Served, name: str, others: Sequence[str] = ()) -> list[float]:
     """Follow a page while something is published; return how long each change took to be seen."""
     seen_ms = []
+    beside = [asyncio.ensure_future(_watch(served, path, at)) for at, path in enumerate(others, 1)]
     async with served.follow("/w/work") as reader:
         await _next(reader)
         for number in range(CHANGES):
             await asyncio.sleep(0.7)
-            title = f"Seen {number}"
+            title = f"{name} {number}"
             args = {"workflow": "work", "topic": "in", "title": title, "message_id": title}
             await served.act("publish", **args)
             begun_s = time.perf_counter()
             while title.encode() not in await _next(reader):
                 pass
             seen_ms.append((time.perf_counter() - begun_s) * 1000)
+    assert not any(each.done() for each in beside)
+    for each in beside:
+        each.cancel()
+    await asyncio.gather(*beside, return_exceptions=True)
     return seen_ms
 
 
@@ -233,11 +241,11 @@ async def measure_crowd(served: Served, viewers: int) -> None:
     """Compare work that nobody looks at with work that many look at."""
     await work(served, "Warm")
     alone, seen = [], []
-    paths = ("/", "/w/work", "/w/work/outputs", "/w/work/runs", f"/w/{LAST}")
     for turn in range(TURNS):
         alone.append(await work(served, f"Alone {turn}"))
         watching = [
-            asyncio.ensure_future(_watch(served, paths[at % 5], at)) for at in range(viewers)
+            asyncio.ensure_future(_watch(served, FOLLOWED[at % len(FOLLOWED)], at))
+            for at in range(viewers)
         ]
         await asyncio.sleep(2)
         assert not any(each.done() for each in watching)
@@ -278,10 +286,14 @@ async def measure(given: argparse.Namespace) -> None:
                 await look(served)
                 found[events] = await look(served)
                 if events == given.events[-1]:
-                    seen_ms = await see_changes(served)
+                    others = [each for each in FOLLOWED if each != "/w/work"]
+                    seen_ms = await see_changes(served, "Alone seen")
+                    beside_ms = await see_changes(served, "Seen beside", others)
                     await measure_crowd(served, given.viewers)
-                    told = f"median {median(seen_ms):.0f} ms, longest {max(seen_ms):.0f} ms"
-                    print(f"A change is seen after it was answered: {told}")
+                    print("A change is seen after it was answered:")
+                    for pages, times in ((1, seen_ms), (len(FOLLOWED), beside_ms)):
+                        told = f"median {median(times):.0f} ms, longest {max(times):.0f} ms"
+                        print(f"with {pages} page(s) followed: {told}")
     heads = [f"{events:,}: wall ms | CPU ms" for events in found]
     print(f"\n| page | {' | '.join(heads)} |")
     print(f"|---|{'---|' * 2 * len(found)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from duly.faces.web import flow
+from duly.api.page import PAGE_ROWS_MAX
 from duly.faces.web.guard import HEADERS
 from duly.rules.verb import Scope
 from tests.breaks import Break
@@ -23,6 +23,7 @@ VERB = ("tests/web/test_verb.py",)
 STREAM = ("tests/web/test_stream.py",)
 RATE = ("tests/web/test_rate.py",)
 CONNECT = ("tests/web/test_connect.py",)
+PACE = ("tests/web/test_pace.py",)
 SEARCH = ("tests/web/test_search.py",)
 
 
@@ -55,7 +56,7 @@ def _first_cookie(headers: Any, name: str) -> str | None:
 
 async def _first_only(session: Any, name: str) -> dict[str, Any]:
     """Look for what a workflow waits for among the first of all that waits."""
-    found = await session.call("attention", limit=flow.PAGE_ROWS_MAX)
+    found = await session.call("attention", limit=PAGE_ROWS_MAX)
     waiting = [each for each in found if each["workflow"] == name]
     return {"waiting": waiting, "approvals": {}, "forms": {}}
 
@@ -282,4 +283,7 @@ BREAKS = (
     _break("U6", f"{WEB}.query", "further", lambda *_: "", SEARCH, "a search does not go on"),
     _break("U6", f"{WEB}.flow", "_is_wanted", _yes, SEARCH, "a filter of outputs is not applied"),
     _break("F8", f"{WEB}.flow", "_waiting", _first_only, SEARCH, "a thousand wait before it"),
+    _break("G13", f"{WEB}.stream", "PAUSE_S", 0.3, PACE, "a page is made three times a second"),
+    _break("G13", f"{WEB}.stream", "SAVED_MS_MAX", 0, PACE, "a page holds up the next ones"),
+    _break("G13", f"{WEB}.stream", "REST", 6, PACE, "pages take a seventh of the time"),
 )

@@ -160,7 +160,7 @@ async def test_filtered_outputs_go_on_where_the_page_ended(
     """U6: a page that looked through as much as it may says so, and its link goes on."""
     for name in ("ROWS", "PAGE_ROWS_MAX"):
         monkeypatch.setattr(flow, name, 3 if name == "PAGE_ROWS_MAX" else 2)
-    made = [
+    made: list[dict[str, Any]] = [
         {"id": f"e{n}", "key": f"k{n}", "status": "done" if n % 4 else "skipped", "claimed": None}
         | {"observed": None, "inputs": [f"Mail {n}"], "at": "2026-11-01T00:00:00Z"}
         for n in range(9, 0, -1)

@@ -3,6 +3,7 @@
 Law 1  A stream says the same as the page would: it is made by the same function and template.
 Law 2  Equal pages that are looked at by viewers of one scope are made once. Without a viewer
        nothing is asked. One page is made at a time, and none more than twice a second.
+       All of them together take a small part of a host's time: runs come first (`Budget`).
 Law 3  A viewer whose token was revoked hears nothing further (G6): before a page is sent, one
        question tells which of its viewers are still let in. Viewers are counted, of one token and
        in all (G10).
@@ -36,8 +37,11 @@ MEDIA_TYPE: Final = "text/event-stream"
 VIEWERS_MAX: Final = 60
 VIEWERS_OF_ONE_MAX: Final = 12
 PAUSE_S: Final = 0.5  # at most two updates a second
-REST: Final = 9  # times as long as a page took to make, no page is made: runs come first
+REST: Final = 10  # times as long as a page took to make, no page is made: runs come first
 COST_MS_MAX: Final = 100  # of one page that is rested for, so that a slow one is not made slower
+# So much of the time of pages can be saved up: a change after a quiet time is seen on several pages
+# at once, and the rest comes after them.
+SAVED_MS_MAX: Final = 150
 LOOK_S: Final = 2.0  # some sentences change with the time alone: "Next check in 3 min"
 RETRY_MS: Final = 1000  # after it a browser that lost its stream comes back
 QUIET_S: Final = 15.0  # after it a comment is sent, so that a viewer who left is noticed
@@ -58,6 +62,7 @@ class Lives:
         self._open: dict[Key, Life] = {}
         self._viewers: Counter[str] = Counter()
         self._looking = asyncio.Lock()
+        self._budget = Budget()
         self._pulse = Pulse()
 
     def live(self, make: Show) -> Endpoint:
@@ -120,7 +125,7 @@ class Lives:
         key = (root, path_of(request), request.url.query, str(visit.caller.right))
         life = self._open.get(key)
         if life is None or life.is_over:
-            life = Life(request, make, first, self._looking, self._pulse)
+            life = Life(request, make, first, self._looking, self._budget, self._pulse)
             self._open[key] = life
         life.viewers[visit.token] += 1
         try:
@@ -150,11 +155,42 @@ class Stream(StreamingResponse):
             self._leave()
 
 
+class Budget:
+    """How long pages may be made: one part of the time, and what was saved up before.
+
+    A look at what is known to have changed may take all that was saved, and is rested for after
+    that. A look that is only due by the time takes of what is more than can be saved.
+    """
+
+    def __init__(self) -> None:
+        self._saved_ms = float(SAVED_MS_MAX)
+        self._at_ms = machine_ms()
+
+    def spend(self, cost_ms: int, now_ms: int) -> None:
+        """Write down how long a page took to make."""
+        self._saved_ms = self._saved(now_ms) - min(cost_ms, COST_MS_MAX)
+        self._at_ms = now_ms
+
+    def wait_s(self, now_ms: int, least_ms: int = 0) -> float:
+        """Return how long it takes until so much is saved."""
+        return max(least_ms - self._saved(now_ms), 0) * (REST + 1) / 1000
+
+    def _saved(self, now_ms: int) -> float:
+        earned_ms = max(now_ms - self._at_ms, 0) / (REST + 1)
+        return min(self._saved_ms + earned_ms, SAVED_MS_MAX)
+
+
 class Life:
     """One page that is looked at: it is made again when something was written, or time passed."""
 
     def __init__(
-        self, request: Request, make: Show, first: Written, looking: asyncio.Lock, pulse: Pulse
+        self,
+        request: Request,
+        make: Show,
+        first: Written,
+        looking: asyncio.Lock,
+        budget: Budget,
+        pulse: Pulse,
     ) -> None:
         self.viewers: Counter[str] = Counter()
         self.is_over = False
@@ -162,6 +198,7 @@ class Life:
         self._request = request
         self._make = make
         self._looking = looking
+        self._budget = budget
         self._pulse = pulse
         self._turn = asyncio.Event()
         self.page = first
@@ -190,21 +227,31 @@ class Life:
                 while True:
                     await _wait(asyncio.Event(), PAUSE_S)
                     await _wait(beat, LOOK_S - PAUSE_S)
-                    beat.clear()
-                    async with self._looking:
-                        begun_ms = machine_ms()
-                        made = await _write(self._request, await self._make(self._request))
-                        refused = await self._ask_refused(session)
-                        cost_ms = min(machine_ms() - begun_ms, COST_MS_MAX)
-                        if refused != self._refused or made.digest != self.page.digest:
-                            self._refused, self.page = refused, made
-                            self._ring()
-                        await _wait(asyncio.Event(), REST * cost_ms / 1000)
+                    while (wait_s := await self._look(session, beat)) > 0:
+                        await _wait(beat, wait_s)
         except DulyError:
             pass  # the host is gone, or what is shown is: viewers come back and are told
         finally:
             self.is_over = True
             self._ring()
+
+    async def _look(self, session: Session, beat: asyncio.Event) -> float:
+        """Make the page again; if that has time, make it not and return how much of it."""
+        async with self._looking:
+            wait_s = self._budget.wait_s(machine_ms(), SAVED_MS_MAX)
+            if wait_s > 0 and not beat.is_set():
+                return max(wait_s, PAUSE_S)
+            beat.clear()
+            begun_ms = machine_ms()
+            made = await _write(self._request, await self._make(self._request))
+            refused = await self._ask_refused(session)
+            if refused != self._refused or made.digest != self.page.digest:
+                self._refused, self.page = refused, made
+                self._ring()
+            now_ms = machine_ms()
+            self._budget.spend(now_ms - begun_ms, now_ms)
+            await _wait(asyncio.Event(), self._budget.wait_s(now_ms))
+        return 0.0
 
     async def _ask_refused(self, session: Session) -> frozenset[str]:
         """Ask which viewers are let in no more: one question for all of them (law 3)."""
