@@ -55,6 +55,42 @@ NETWORK = {
     "telegram.send": "test_telegram::test_a_send_passes_the_exam_for_the_network",
     "webhook.send": "test_webhook::test_a_webhook_passes_the_exam_for_the_network",
 }
+# Each of them, and the test in which it is killed, fails and is stopped on its way.
+OWN = "survives_its_death"
+IN_DEATHS = {
+    f"test_a_change_of_a_service_{OWN}": (
+        *("airtable.create", "airtable.upsert", "notion.create", "notion.update"),
+        *("github.create_issue", "github.comment", "github.add_label", "github.create_pull"),
+        *("github.create_release", "slack.post", "slack.update", "slack.react", "slack.upload"),
+        "stripe.create",
+    ),
+    f"test_a_change_at_google_{OWN}": (
+        *("drive.create", "gmail.send", "gmail.label", "gmail.archive", "sheets.append"),
+        *("sheets.update", "google_calendar.create", "google_calendar.update"),
+    ),
+}
+DEATHS = {
+    **{each: f"test_deaths::{test}[{each}]" for test, tools in IN_DEATHS.items() for each in tools},
+    **{
+        f"calendar.{each}": f"test_deaths::test_a_change_of_a_calendar_{OWN}[{each}]"
+        for each in ("create", "update", "delete")
+    },
+    **{
+        f"s3.{each}": f"test_deaths::test_a_change_of_a_bucket_{OWN}[{each}]"
+        for each in ("put", "delete")
+    },
+    "http.request": f"test_deaths::test_a_request_{OWN}",
+    "http.*": "test_http::test_every_place_of_the_key_passes_the_exam",
+    "mail_account.send": "test_mail_account::test_a_send_passes_the_exam",
+    **{
+        f"mail_account.{each}": f"test_mail_account::test_what_files_a_mail_passes_the_exam[{each}]"
+        for each in ("draft", "move", "flag")
+    },
+    "mcp.*": f"test_deaths::test_a_call_over_mcp_{OWN}",
+    "sql.*": "test_sql::test_a_change_in_a_file_passes_the_exam",
+    "telegram.send": "test_telegram::test_a_send_passes_the_exam_of_deaths",
+    "webhook.send": "test_webhook::test_a_webhook_passes_the_exam_of_deaths",
+}
 # These touch files of this machine alone: they are killed at every step.
 DISK = {
     "files.write": "test_files::test_a_write_killed_at_any_moment_is_found_again_and_made_once",
@@ -145,6 +181,9 @@ def test_no_mutation_ships_without_its_exam() -> None:
     assert {*declared(), *made} == {*NETWORK, *DISK}
     for test in NETWORK.values():
         check_test(test, exam=r"\b(examine_network|take_exam|examined|exam)\(")
+    assert DEATHS.keys() == NETWORK.keys()
+    for test in DEATHS.values():
+        check_test(test, exam=r"\b(examine|let_die)\(")
     for test in DISK.values():
         check_test(test, exam=r"\bexamine\(")
 

@@ -103,6 +103,7 @@ def _fire(name: str, says: str, share: float, piece: int, *words: str) -> Part:
 
 SOAK: Final = ("-m", "tests.proof.soak", "--minutes", MINUTES, "--seed", SEED)
 POWER: Final = ("-m", "tests.proof.power", "--seeds", "10", "--from", SEED)
+DEATHS: Final = "tests/connectors/test_deaths.py"
 PARTS: Final = (
     _search("random scenarios, engine", "several crashes, faults and people's acts", 0.25, 500),
     _search("random scenarios, bus", "the event bus", 0.08, 500, "--bus"),
@@ -121,6 +122,14 @@ PARTS: Final = (
     _whole("three weeks", "three weeks of a laptop", 30, "--three-weeks"),
     _tests("hostile corpus", "every attack on the sandbox", 30, "tests/sandbox/hostile"),
     _tests("connector exams", "every connector against its doubles", 30, "tests/connectors"),
+    Part(
+        "connector deaths",
+        "every change of a service, killed at every line of its own",
+        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", JOBS, DEATHS),
+        read_pytest,
+        minutes_min=60,
+        environ={"DULY_EXAM": "all"},
+    ),
     _tests("both stores", "SQLite and PostgreSQL", 30, "tests/store", "tests/postgres"),
 )
 

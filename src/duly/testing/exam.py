@@ -166,6 +166,7 @@ def examine(
     modules: Sequence[str] = (),
     install: Install | None = None,
     look: Look | None = None,
+    has_twin: bool = True,
 ) -> Report:
     """Try a mutation at every point, each in a folder of its own, or raise ExamFailed.
 
@@ -174,6 +175,8 @@ def examine(
     `other_args` are for the call with another key, where the same ones would change nothing.
     `modules` are more modules whose lines are steps; `install(step)` brings steps of your own.
     `look(folder)` says what the outside looks like: steps that find it unchanged are one point.
+    Without `has_twin` the change leaves a state and no mark, such as a label: another call with the
+    same arguments leaves the same, and is not told apart.
     """
     subject = Exam(make, tool, args, other_args or args, effects, tuple(modules), install, look)
     if (before := effects(fresh(folder, "before"))) != 0:
@@ -186,7 +189,7 @@ def examine(
         raise ExamFailed(f"{tool} does not work when nothing goes wrong: {sent}.")
     if effects(fresh(folder, "after")) != 0:
         raise ExamFailed(f"{tool}: one point sees what another did; {OWN_OUTSIDE}")
-    for key in (OTHER, TWIN):
+    for key in (OTHER, TWIN) if has_twin else (OTHER,):
         here = fresh(folder, f"beside-{key}")
         if in_child(partial(_beside, subject, here, key), Said) is Said.APPLIED:
             raise ExamFailed(f"{tool}: reconcile took the change of another key for its own.")
