@@ -14,6 +14,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -105,6 +106,7 @@ class Fleet:
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
         self.lease.renewed = self._read_secrets
+        self.lease.refused = self._compare
         self.lease.read_secrets = partial(self._vault.read_again, Store(self._plain))
         dispatcher.tell = lambda: self._bell.ring(BUS)
         self._bell.rung = hear
@@ -131,6 +133,11 @@ class Fleet:
         since = note_promotion(tx, action=action, now=now)
         if since is not None:
             log.warning("%s", say_blind(moment(since), BlindCause.PROMOTION))
+
+    async def _compare(self) -> None:
+        """Compare what this host was told with what is there; it may be older (H10)."""
+        with suppress(StoreError):
+            await self._backend.transact(self._note, Durability.RIDER)
 
     async def _note_older(self) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).

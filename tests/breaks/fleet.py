@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from duly.engine.lease import Lease
 from duly.store.base import Fence
 from duly.store.postgres_line import guarded
 from tests.breaks import Break
 
 BUS = "tests/postgres/test_host_bus.py"
 GONE = "tests/postgres/test_gone.py"
+LEASE = "tests/engine/test_lease.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
+ROLLED_BACK = "tests/postgres/test_rolled_back.py"
 STANDBY = "tests/postgres/test_standby.py"
 UNHEARD = "tests/postgres/test_unheard.py"
 UPGRADE = "tests/postgres/test_upgrade.py"
@@ -20,6 +23,17 @@ WAITS = "tests/postgres/test_waits.py"
 
 def _compare_what_is_told_meanwhile(each: Any, **changes: Any) -> Any:
     return each
+
+
+_watch = Lease._watch
+
+
+async def _watch_without_end(self: Any, others: Any, until: int) -> None:
+    await _watch(self, others, until + 10**9)
+
+
+async def _compare_nothing(self: Any) -> None:
+    self.lapse(self.host_id)
 
 
 def _ask_once(self: Any, slot: Any, beside: Any) -> bool:
@@ -36,6 +50,41 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
 
 
 BREAKS = (
+    Break(
+        "H2",
+        "duly.engine.lease",
+        "Lease._watch",
+        _watch_without_end,
+        (f"{LEASE}::test_many_slow_evictions_do_not_end_the_lease_of_the_evictor",),
+        "a host loses its own lease while it evicts many others slowly",
+    ),
+    Break(
+        "H10",
+        "duly.store.slot",
+        "_is_traced",
+        lambda tx, host_id: True,
+        (
+            f"{ROLLED_BACK}::test_a_host_that_is_missing_without_a_trace_says_that_the_store_is_older",
+            f"{ROLLED_BACK}::test_a_host_that_has_come_back_as_another_compares_what_it_was_told_before",
+        ),
+        "a host that is missing without a trace takes itself for an evicted one",
+    ),
+    Break(
+        "H10",
+        "duly.store.claim",
+        "_leave_trace",
+        lambda tx, way, host_id: None,
+        (f"{ROLLED_BACK}::test_a_host_that_was_evicted_or_has_left_is_no_sign_of_an_older_store",),
+        "a host that was evicted pauses everything, as after a restore",
+    ),
+    Break(
+        "H10",
+        "duly.engine.lease",
+        "Lease._compare",
+        _compare_nothing,
+        (f"{LEASE}::test_a_host_that_is_refused_compares_before_its_process_may_end",),
+        "a host that is refused while a send is out ends without a comparison",
+    ),
     Break(
         "S1",
         "duly.store.postgres_session",

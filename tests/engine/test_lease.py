@@ -168,6 +168,53 @@ async def test_an_eviction_that_waits_costs_neither_the_lease_nor_another_evicti
     first.stop()
 
 
+async def test_many_slow_evictions_do_not_end_the_lease_of_the_evictor(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: none of them is too slow, and their sum is longer than a lease."""
+    first, gone = fleet.member(), [fleet.member() for _ in range(6)]
+    for member in (first, *gone):
+        await member.come()
+    for member in gone:
+        member.stop()
+    plain = fleet.store.evict
+
+    async def evict(*given: Any, **named: Any) -> bool:
+        await fleet.env.sleep(RENEW_MS / 1000 - 0.1)
+        return await plain(*given, **named)
+
+    monkeypatch.setattr(fleet.store, "evict", evict)
+    host_id, least = first.lease.host_id, LEASE_MS
+    for _ in range(240):
+        await fleet.env.sleep(0.5)
+        least = min(least, first.lease.left_ms)
+    assert first.keeping is not None
+    assert (first.lease.host_id, first.keeping.done()) == (host_id, False)
+    assert least > 0
+    hosts = await fleet.store.list_hosts()
+    assert [each.id for each in hosts] == [host_id]
+    first.stop()
+
+
+async def test_a_host_that_is_refused_compares_before_its_process_may_end(fleet: Fleet) -> None:
+    """H10: the store may be older than the host was told, and no other host may know that."""
+    one, left = fleet.member(), list[int]()
+
+    async def compare() -> None:
+        left.append(one.lease.left_ms)
+        await fleet.env.sleep(LEASE_MS)  # a server that is silent holds nothing up for long
+
+    one.lease.refused = compare
+    await one.come()
+    assert one.keeping is not None
+    await fleet.store.leave(one.lease.host_id)
+    began_ms = fleet.env.monotonic_ms()
+    await one.keeping
+    assert len(left) == 1
+    assert left[0] <= 0  # nothing is sent meanwhile
+    assert fleet.env.monotonic_ms() - began_ms <= 2 * RENEW_MS
+
+
 async def test_a_clock_of_the_database_that_steps_evicts_no_host_at_once(fleet: Fleet) -> None:
     """H2: the one who evicts has seen the lease unrenewed for its whole length on its own clock."""
     one, two = fleet.member(), fleet.member()

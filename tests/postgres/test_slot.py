@@ -270,11 +270,12 @@ async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
 async def test_a_host_that_a_promoted_standby_does_not_know_says_that_the_store_is_older(
     backend: PostgresBackend, proxy: Proxy
 ) -> None:
-    """H10: its coming is among what is lost, so all it did is. On one timeline it was evicted."""
+    """H10: its coming is among what is lost, so all it did is, also if it was evicted before."""
     backend.beside.timeline = lambda: 1
     await backend.transact(take, BARRIER)
     with psycopg.connect(backend._url, autocommit=True) as server:
         server.execute("delete from host")
+        server.execute("insert into upkeep (name, at) values ('evicted ' || %s, 1)", [HOST])
     proxy.hang_up()
     with pytest.raises(Fenced):
         await backend.transact(take, BARRIER)

@@ -178,6 +178,7 @@ class Member:
             self.env.spawn(self._ping(counted, note), "ping")
 
         self.lease.renewed = renewed
+        self.lease.refused = lambda: self._ping(counted, note)
         store = Store(counted)
         sheet = FleetSheet(
             self._outside,

@@ -92,7 +92,7 @@ def _count_from_answer(_: Any) -> Any:
 def _by_own_clock(_: Any) -> Any:
     """Judge the leases of others by this host's wall clock, and evict at once."""
 
-    async def watch(self: Any, others: Any) -> None:
+    async def watch(self: Any, others: Any, until: int) -> None:
         began = self.__dict__.setdefault("_began_ms", self._env.now_ms())
         for each in others:
             if each.lease_until <= self._env.now_ms() - began + self._env.monotonic_ms() - began:
@@ -255,6 +255,8 @@ _BUGS: Final = (
      "duly.store.slot", "Slot.tell", _nothing),
     ("lost-riders-are-no-matter", "A host that was told of riders that are lost goes on.",
      "duly.store.slot", "HostSlots.take_lacking", lambda _: lambda self: False),
+    ("missing-is-evicted", "A host that is missing takes itself for one that was evicted.",
+     "duly.store.slot", "_is_traced", lambda _: lambda tx, host_id: True),
     ("promotion-unnoticed", "No host looks whether a standby was promoted.",
      "duly.store.claim", "note_promotion", _nothing),
     ("unconfirmed-hosts-are-trusted", "What an evicted host held is free, compared or not.",

@@ -329,7 +329,11 @@ class _FleetRun:
         elif mishap.what is What.CLOCK:
             member.env.jump(round(mishap.lasts_s * 1000))
         elif mishap.what in OF_SERVER:
-            self._server.fall(round(mishap.lasts_s), is_promotion=mishap.what is What.PROMOTE)
+            self._server.fall(
+                round(mishap.lasts_s),
+                is_promotion=mishap.what is What.PROMOTE,
+                is_rollback=mishap.what is What.ROLL_BACK,
+            )
         elif mishap.what is What.STORE_CLOCK:
             self._server.ahead_ms += round(mishap.lasts_s * 1000)
             self._fleet.stepped_s = now_s

@@ -37,6 +37,7 @@ class What(StrEnum):
     STORE_CLOCK = "sees the clock of the store step"  # all hosts do, here and below
     RESTART = "sees the server restart without its last riders"
     PROMOTE = "sees a standby promoted that lacks the last commits"
+    ROLL_BACK = "sees the server come back as it was before the last commits"  # on one timeline
     BEHIND = "hears of a commit when a standby was promoted that lacks it"
 
 
@@ -45,6 +46,7 @@ TRANSACTIONS: Final = (What.LOSE, What.LATE, What.BEHIND, *ASKED)
 OF_SERVER: Final = (
     What.RESTART,
     What.PROMOTE,
+    What.ROLL_BACK,
     What.BEHIND,
 )  # `lasts_s` says how many commits are lost
 
@@ -129,6 +131,7 @@ LASTS_S: Final[dict[What, tuple[float, ...]]] = {
     What.LATE_ASKED: (1.0, 4.0, 12.0, 40.0),
     What.RESTART: (0.0, 1.0, 2.0, 4.0, 40.0),
     What.PROMOTE: (0.0, 0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0),
+    What.ROLL_BACK: (2.0, 8.0, 40.0),
     What.BEHIND: (1.0, 2.0, 3.0),
     What.CLOCK: (-300.0, -40.0, -7.0, 3.0, 25.0, 120.0),
     What.STORE_CLOCK: (2.0, 16.0, 60.0),
@@ -241,6 +244,7 @@ def _forgetful(dice: Dice, scenario: FleetScenario) -> FleetScenario:
     """Let the server lose something right where a call is written, sent or recorded.
 
     The host that was told lives on, dies with it, or had just taken over from one that comes back.
+    Or a disk is brought back as it was before a host came, which lives on.
     Or it asks about a write that is still on its way.
     """
     promoted = Mishap(What.PROMOTE, dice.choose((1.0, 2.0, 3.0, 5.0, 8.0)))
@@ -255,6 +259,7 @@ def _forgetful(dice: Dice, scenario: FleetScenario) -> FleetScenario:
             (replace(promoted, at=sent), replace(death, at=sent)),
             (replace(restarted, at=recorded, times=1 + dice.randrange(2)),),
             (stopped, longer, replace(death, at="after the first byte")),
+            (Mishap(What.ROLL_BACK, dice.choose(LASTS_S[What.ROLL_BACK]), sent),),
             (Mishap(What.LATE_ASKED, 4.0, f"before {dice.choose(LATE_WRITES)}"),),
             (Mishap(What.BEHIND, 1.0, f"before {dice.choose(BARRIERS)}"),),
             (replace(restarted, at="after note", times=1 + dice.randrange(4)),),

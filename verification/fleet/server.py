@@ -5,7 +5,8 @@ Law 1  A transaction that has arrived is run to its end, also when the host that
 Law 2  Leases are counted by the server's own clock, which no host can set.
 Law 3  The oracles see the store as of every commit, in the order of the commits.
 Law 4  A server that restarts may have lost riders that no barrier followed. A standby that takes
-       its place may lack any last commits, and begins another timeline. Every connection is lost.
+       its place may lack any last commits, and begins another timeline. So may a disk that is
+       brought back, on the same one. Every connection is lost.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Server:
     life: int = 1  # which server this is
     timeline: int = 1  # which history it tells
     now: FleetSeen = field(default_factory=lambda: FleetSeen({}, None, 0))
-    _next: tuple[int, bool] | None = None  # the server that takes its place: see `fall`
+    _next: tuple[int, bool, bool] | None = None  # the server that takes its place: see `fall`
     _arrived: deque[Request[Any]] = field(default_factory=deque)
     _is_busy: bool = False
     _context: Context = field(default_factory=outside)  # of no process
@@ -184,12 +185,12 @@ class Server:
         """Let it be known since long which history this is, as to a store that has worked."""
         tx.run("put_upkeep", name=TIMELINE, at=self.timeline)
 
-    def fall(self, lost: int, *, is_promotion: bool) -> None:
+    def fall(self, lost: int, *, is_promotion: bool, is_rollback: bool = False) -> None:
         """Let another server take its place before the next transaction, with fewer commits.
 
         One that restarts lacks no barrier, nor what came before it.
         """
-        self._next = (lost, is_promotion)
+        self._next = (lost, is_promotion, is_rollback)
 
     def believe(self, request: Request[Any], *, is_committed: bool) -> None:
         """Compare what a host has found out about a write whose answer was lost."""
@@ -231,13 +232,14 @@ class Server:
         """Return everything the store says."""
         return self.database.read(see)
 
-    def _come_back(self, most: int, is_promotion: bool) -> None:
+    def _come_back(self, most: int, is_promotion: bool, is_rollback: bool) -> None:
         self._next = None
         self.life += 1
         self.timeline += is_promotion
         lost: list[Kept] = []
         while len(lost) < most and len(self._kept) > 1:
-            if not is_promotion and self._kept[-1].durability is Durability.BARRIER:
+            keeps_barriers = not (is_promotion or is_rollback)
+            if keeps_barriers and self._kept[-1].durability is Durability.BARRIER:
                 break
             lost.append(self._kept.pop())
             lost[-1].is_lost = True

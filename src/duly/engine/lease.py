@@ -59,6 +59,8 @@ class Lease:
         self.is_calling: Callable[[], bool] = lambda: False
         self.lapsed: Callable[[], None] = lambda: None
         self.renewed: Callable[[], None] = lambda: None
+        # Called when the store has refused this host: it may be older than the host was told (H10).
+        self.refused: Callable[[], Awaitable[None]] | None = None
         self.read_secrets: Callable[[], Awaitable[None]] | None = None  # that others have set
         self.times = times
         self.serves = False  # this host runs workflows now
@@ -147,13 +149,24 @@ class Lease:
                 async with asyncio.timeout(self.left_ms / 1000):
                     others = await self._renew()
                 async with asyncio.timeout(self.left_ms / 1000):  # which is more than it was
-                    await self._watch(others)
-            except (Fenced, TimeoutError):
+                    await self._watch(others, until=began + self.times.renew_ms)
+            except Fenced:
+                await self._compare()
+                return
+            except TimeoutError:
                 return
             except StoreError as error:
                 log.warning("the lease could not be renewed yet: %s", error)
             else:
                 on_look()
+
+    async def _compare(self) -> None:
+        """Find out why this host was refused, before its process may have to end (H10)."""
+        self.lapse(self.host_id)
+        if self.refused is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.times.renew_ms / 1000):
+                    await self.refused()
 
     async def _renew(self) -> tuple[HostRow, ...]:
         """Make the lease last longer; return the other hosts."""
@@ -179,11 +192,12 @@ class Lease:
             told = "the server's clock is %d s %s this machine's; set both by a time server"
             log.warning(told, abs(off_ms) // 1000, way)
 
-    async def _watch(self, others: tuple[HostRow, ...]) -> None:
+    async def _watch(self, others: tuple[HostRow, ...], until: int) -> None:
         """Evict the hosts that have not renewed for a whole lease, as this host saw it.
 
         An eviction waits for the transactions of that host (H2). One that waits too long is given
-        up until after the next renewal, and then comes behind the others.
+        up until after the next renewal, and then comes behind the others. None begins when that
+        renewal is due: this host's own lease would be over behind a few slow ones.
         """
         now = self._env.monotonic_ms()
         seen = {
@@ -198,6 +212,8 @@ class Lease:
             unrenewed_ms = now - seen[each.id][1]
             if not may_evict(unrenewed_ms, is_over=each.is_over, times=self.times):
                 continue
+            if self._env.monotonic_ms() >= until:
+                return
             action = note_of_promotion(self._env)
             now_ms = self._env.now_ms()
             try:

@@ -7,13 +7,16 @@ Law 2  A workflow is free if the host that claimed it last is not here any more.
 Law 3  The host that has the file's lock is the only one: when it joins, the others are gone (H6).
 Law 4  A host of a fleet that was evicted writes nothing more, an act of a person included: each of
        its writes begins by moving a counter that went with its row (`slot.py`).
-Law 5  After a promotion, what a gone host held is paused, unless that host has compared what it was
+Law 5  A host of a fleet that is evicted, or leaves, leaves a trace. A host that is missing without
+       one came after the moment to which the store was brought back (`slot.py`, H10).
+Law 6  After a promotion, what a gone host held is paused, unless that host has compared what it was
        told on the new timeline (H10).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from duly.errors import Fenced, Stale
 from duly.rules.blind import BlindCause
@@ -23,7 +26,10 @@ from duly.rules.word import MutationStatus
 from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.record import Action
-from duly.store.upkeep import TIMELINE, note_restore
+from duly.store.upkeep import EVICTED, LEFT, TIMELINE, note_restore
+
+EVICTED_KEPT_MS: Final = 30 * 86_400_000  # a host may stand still for so long, and then go on
+LEFT_KEPT_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +113,13 @@ def _note_gone(tx: Transaction, clock: int) -> frozenset[str]:
 def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, now: int) -> bool:
     """Write that a host is gone, if its lease is still the one that is over (H2).
 
-    What it held is paused if a standby was promoted and the host has not compared since (law 5).
+    What it held is paused if a standby was promoted and the host has not compared since (law 6).
     """
     found = tx.one("find_host", id=host_id)
     if not tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms):
         return False
     assert found is not None, host_id
+    _leave_trace(tx, EVICTED, host_id)
     if found[1] not in (None, tx.timeline):  # none: it came before hosts wrote one (schema 5)
 
         def is_spared(workflow_id: str) -> bool:
@@ -151,7 +158,17 @@ def check_lease(tx: Transaction, host_id: str) -> None:
 
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
+    found = tx.one("find_host", id=host_id)
+    if found is not None and found[0] is not None:
+        _leave_trace(tx, LEFT, host_id)
     tx.write("leave_host", id=host_id)
+
+
+def _leave_trace(tx: Transaction, way: str, host_id: str) -> None:
+    """Write that a host is rightly missing, and forget those that are so for long (law 5)."""
+    clock = tx.clock_ms
+    tx.write("drop_traces", evicted=clock - EVICTED_KEPT_MS, left=clock - LEFT_KEPT_MS)
+    tx.write("put_upkeep", name=f"{way}{host_id}", at=clock)
 
 
 def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:

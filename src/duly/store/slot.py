@@ -7,7 +7,8 @@ Law 2  A new connection enters its slot by raising the session. The transaction 
        whether the last write was committed (H10).
 Law 3  Each entry compares what all connections of the host were told. A counter below the last
        barrier that was acknowledged shows a store that is older than its host was told: a standby
-       that was promoted, or a backup. So does a host that is missing after a promotion.
+       that was promoted, or a backup. So does a host that is missing after a promotion, and one
+       that is missing without a trace: no host has evicted it, and it has not left (`claim.py`).
        A write may be acknowledged by the old server when the host has compared on the new one. Then
        the next write of the host compares again.
 Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
@@ -135,15 +136,11 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
         raise Fenced(code="lapsed", subject=host_id)
     timeline, compared = tx.timeline, slots.late
     is_promoted = slots.timeline not in (None, timeline)
-    # What it was told as another host is compared as well, if that one cannot do it any more. This
+    # What it was told as another host is compared as well: that one cannot do it any more. This
     # is copied before the counters are read: other connections go on and are told more meanwhile.
-    told = [
-        replace(each)
-        for each in tuple(slots.by_number.values())
-        if is_promoted or each.host_id == host_id
-    ]
+    told = [replace(each) for each in tuple(slots.by_number.values())]
     found = tx.one("enter_slot", host=host_id, number=number)
-    if found is None and not is_promoted:
+    if found is None and not is_promoted and (not host_id or _is_traced(tx, host_id)):
         raise Fenced(code="lapsed", subject=host_id)
     counts: dict[tuple[str, int], int] = {
         (each, n): seq
@@ -154,13 +151,23 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
     def lacks(slot: Slot, told_seq: int) -> bool:
         return counts.get((slot.host_id, slot.number), 0) < told_seq
 
-    if found is None or any(lacks(each, each.barrier_seq) for each in told):
+    older = {each.host_id for each in told if lacks(each, each.barrier_seq)}
+    if not is_promoted:
+        # The counters of an evicted host went with it. This is read after them: it may be evicted
+        # between the two.
+        older = {each for each in older if each == host_id or not _is_traced(tx, each)}
+    if found is None or older:
         raise StoreOlder(code="store_older", subject=NAME)
     # A lease that is over may have led to an eviction that is lost.
     if is_promoted and not tx.run("confirm_host", id=host_id, timeline=timeline, clock=tx.clock_ms):
         raise Fenced(code="lapsed", subject=host_id)
     lacking = any(lacks(each, each.told_seq) for each in told if each.host_id == host_id)
     return Entered(Slot(number, host_id, found[0], found[1]), timeline, lacking, compared)
+
+
+def _is_traced(tx: Transaction, host_id: str) -> bool:
+    """Tell whether a host that is missing was evicted, or has left."""
+    return tx.one("find_trace", host=host_id) is not None
 
 
 def move(tx: Transaction, slot: Slot) -> int:

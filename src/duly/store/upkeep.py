@@ -37,6 +37,10 @@ BLIND: Final = (
     "blind "  # followed by a cause and a moment: why what is blind since then is so (H10)
 )
 TIMELINE: Final = "timeline"  # of the server, as it was seen last (H10)
+EVICTED: Final = (
+    "evicted "  # followed by the id of a host: since when it is not here any more (H10)
+)
+LEFT: Final = "left "  # the same of one that has closed
 LOG_LOST: Final = "the log of the store was lost"
 
 

@@ -26,6 +26,14 @@ select name, at from upkeep where name = 'lost last' or substr(name, 1, 6) = 'bl
 delete from upkeep where substr(name, 1, 6) = 'blind ' and at not in (select w.blind_since from workflow w where w.blind_since is not null)
   and at not in (select u.at from upkeep u where u.name = 'held')
 
+-- drop_traces
+-- Hosts that are missing for so long that none of them goes on (H10; scan of upkeep, when a host goes).
+delete from upkeep where (substr(name, 1, 8) = 'evicted ' and at < :evicted) or (substr(name, 1, 5) = 'left ' and at < :left)
+
+-- find_trace
+-- Whether a host is rightly missing (H10).
+select name from upkeep where name in ('evicted ' || :host, 'left ' || :host)
+
 -- get_timeline
 -- On which timeline the store was seen last, if it is on a server (H10).
 select at from upkeep where name = 'timeline'

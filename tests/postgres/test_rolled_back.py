@@ -1,0 +1,146 @@
+"""A server whose disk was brought back as it was, on the same timeline (H10, H5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from duly.env import Loop
+from duly.errors import Fenced, StoreOlder
+from duly.rules.standing import Code
+from duly.store import Store
+from duly.store.claim import EVICTED_KEPT_MS
+from duly.store.postgres import PostgresBackend, open_postgres
+from duly.store.record import Action
+from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
+from tests.postgres.test_slot import BARRIER, HOST, LEASE_MS, OTHER, READ, TIMES, last, take
+from tests.postgres.world import Place, say
+
+ACTION = Action("action", "duly", "pause")
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_KEY", KEY)
+
+
+@pytest.fixture
+async def backend(place: Place) -> AsyncIterator[PostgresBackend]:
+    """A backend of a host that is here."""
+    env = Loop()
+    with database(place) as url:
+        made = await open_postgres(url, env)
+        await Store(made).join(HOST, now=0, lease_ms=LEASE_MS)
+        made.write_as(lambda: HOST, TIMES)
+        yield made
+        await made.close()
+    env.close()
+
+
+async def lose_connections(backend: PostgresBackend) -> None:
+    for each in backend._sessions:
+        each.close()
+
+
+async def evict(backend: PostgresBackend, host: str) -> None:
+    """Let another host find that a lease is over."""
+    plain = backend.alone()
+    clock = await plain.ask(lambda tx: tx.clock_ms)
+    plain.beside.clock = lambda: clock + 2 * LEASE_MS
+    ((until_ms,),) = await plain.ask(
+        lambda tx: say(tx, f"select lease_until from host where id = '{host}'")
+    )
+    assert await Store(plain).evict(host, until_ms, action=ACTION, now=0)
+    await plain.close()
+
+
+async def test_work_done_after_the_moment_of_the_disk_is_paused_and_not_repeated(
+    place: Place,
+) -> None:
+    """H10, H5: the host came after that moment, so it is missing; no host has evicted it."""
+    outside = Outside()
+    with database(place) as url:
+        name = url.split("/")[3].split("?")[0]
+        async with opened(url, outside) as before:
+            await deploy(before)
+            await before.publish("notes", "note", title="a", message_id="a")
+        place._admin.execute(f"create database {name}_then template {name} strategy file_copy")
+        async with opened(url, outside) as host, host.running():
+            await until(lambda: outside.posts == ["a"], "the note")
+            those = f"from pg_stat_activity where datname = '{name}'"
+            for text in (
+                f"alter database {name} allow_connections false",
+                f"select pg_terminate_backend(pid, 5000) {those}",
+                f"alter database {name} rename to {name}_lost",
+                f"alter database {name}_then rename to {name}",
+            ):
+                place._admin.execute(text)
+
+            async def paused() -> bool:
+                return (await host.why("notes")).reason.code == Code.WRITES_LOST
+
+            await until(paused, "the pause")
+        assert outside.posts == ["a"]
+        place._admin.execute(f"drop database {name}_lost with (force)")
+
+
+async def test_a_host_that_is_missing_without_a_trace_says_that_the_store_is_older(
+    backend: PostgresBackend,
+) -> None:
+    """H10: no host has evicted it, so its coming is among what is lost."""
+    await backend.transact(take, BARRIER)
+    await backend.transact(lambda tx: say(tx, "delete from host returning 1"), BARRIER)
+    await lose_connections(backend)
+    with pytest.raises(StoreOlder):
+        await backend.transact(take, BARRIER)
+
+
+async def test_a_host_that_has_come_back_as_another_compares_what_it_was_told_before(
+    backend: PostgresBackend,
+) -> None:
+    """H10: its renewal is refused first, so it writes under another id when it finds out."""
+    await backend.transact(take, BARRIER)
+    await backend.transact(lambda tx: say(tx, "delete from host returning 1"), BARRIER)
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    backend.write_as(lambda: OTHER, TIMES)
+    with pytest.raises(StoreOlder):
+        await backend.transact(take, BARRIER)
+    await plain.close()
+
+
+async def test_a_host_that_was_evicted_or_has_left_is_no_sign_of_an_older_store(
+    backend: PostgresBackend,
+) -> None:
+    """H2, H10: under its old id it writes nothing more; under the next one it goes on."""
+    await backend.transact(take, BARRIER)
+    await evict(backend, HOST)
+    with pytest.raises(Fenced):
+        await backend.transact(take, BARRIER)
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    backend.write_as(lambda: OTHER, TIMES)
+    assert await backend.transact(take, BARRIER) == 2
+    await Store(plain).leave(OTHER)
+    with pytest.raises(Fenced):
+        await backend.transact(take, BARRIER)
+    assert await last(backend) == 2
+    await plain.close()
+
+
+async def test_traces_of_hosts_go_after_a_month(backend: PostgresBackend) -> None:
+    """H10: as long as a host may stand still; a store that lives for years keeps no more."""
+    await evict(backend, HOST)
+    plain = backend.alone()
+    now = await plain.ask(lambda tx: tx.clock_ms) + 2 * LEASE_MS
+    for late_ms, left in ((0, [f"evicted {HOST}"]), (1, [])):
+        await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+        plain.beside.clock = lambda: now + EVICTED_KEPT_MS + 60_000 * (2 * late_ms - 1)  # noqa: B023
+        await Store(plain).leave(OTHER)
+        rows = await plain.transact(
+            lambda tx: say(tx, "select name from upkeep where name like 'evicted %'"), READ
+        )
+        assert [name for (name,) in rows] == left
+        plain.beside.clock = None
+    await plain.close()
