@@ -167,6 +167,25 @@ async def test_a_mistake_is_told_with_file_table_and_key(shop: Shop, tmp_path: P
         make_host(shop, tmp_path, SETTINGS.replace(".operations.orders", ".operation.orders"))
 
 
+async def test_no_secret_header_is_kept_of_what_a_service_repeats(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """A5, K4: redaction knows each of them, in whatever the service says."""
+    one, two = "s3cret-of-the-key", "s3cret-of-the-app"
+    more = 'secret = "token", headers = {{ X-App = "app" }}'
+    async with make_host(shop, tmp_path, SETTINGS.replace('secret = "token"', more, 1)) as host:
+        await host.deploy(duly.Source("python", PYTHON), by="me", grant=True)
+        await host.set_secret("shop", "token", one)
+        await host.set_secret("shop", "app", two)
+        shop.next(*[status(400, value={"you sent": [one, two]})] * 9)
+        await asyncio.wait_for(host.drain(), 30)
+        said = f"{await host.attention()} {await host.runs()}"
+    asked = {(each.headers["authorization"], each.headers["x-app"]) for each in shop.asks}
+    assert asked == {(f"Bearer {one}", two)}
+    assert "you sent" in said
+    assert "s3cret-of" not in said
+
+
 async def test_without_its_secret_a_run_waits_for_a_person(shop: Shop, tmp_path: Path) -> None:
     """A5: and nothing was sent."""
     async with make_host(shop, tmp_path) as host:

@@ -116,6 +116,34 @@ async def test_a_secret_is_sent_as_declared(
     assert [each.headers[header] for each in shop.asks] == [value] * 2
 
 
+@pytest.mark.parametrize("kind", ["bearer", "query"])
+async def test_several_secret_headers_go_to_their_origin_alone(
+    shop: Shop, tmp_path: Path, kind: Any
+) -> None:
+    """A5, K4: each with a secret of its own; a redirect leads none of them elsewhere."""
+    keys = {"X-Key": "key", "X-App": "app"}
+    rest = client(shop, auth=Auth(kind, name="q" if kind == "query" else "", headers=keys))
+    assert rest._secret_names == ("token", "key", "app")
+    secrets = {"token": "s3cret", "key": "k3y", "app": "4pp"}
+    rest._vault = lambda connector, name: secrets[name]
+    await order(rest)
+    await rest.fetch("/orders")
+    sent = [(each.headers["x-key"], each.headers["x-app"]) for each in shop.asks]
+    assert sent == [("k3y", "4pp")] * 2
+    (tmp_path / "other").mkdir()
+    with Shop(tmp_path / "other") as other:
+        shop.next(status(302, f"Location: {other.url}/a/orders\r\n"))
+        request = replace(rest._request("GET", rest._at("/orders")))
+        await rest.transport.read(request, timeout_s=5, may_ask=lambda url: True)
+        (stray,) = other.asks
+    assert not {"x-key", "x-app", "authorization"} & set(stray.headers)
+    assert not [each for each in secrets.values() if each in repr(request)]
+    secrets["app"] = "two\nlines"
+    with pytest.raises(AuthNeeded, match="“app” cannot be sent") as caught:
+        await order(rest)
+    assert caught.value.secret == "app"
+
+
 async def test_a_secret_in_the_query_is_shown_nowhere(shop: Shop) -> None:
     """A5, K4: errors show a URL without its query."""
     rest = client(shop, auth=Auth("query", name="api_key"))

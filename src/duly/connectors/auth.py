@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from duly.connectors.base import Connector
 from duly.connectors.oauth import Client, FreshTokens, Provider
-from duly.connectors.transport import Credentials, HttpRequest, Transport
+from duly.connectors.transport import Credentials, HttpRequest, Transport, check_header
 from duly.errors import AuthNeeded, ConfigError, Refused
 from duly.rules.oauth import missing_scopes, read_grant
+from duly.rules.value import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Auth:
 
     `name` is the header or the field of the query, `user` the user name of `basic`; without it the
     secret holds both, as `user:password`. With `oauth` the secret is what `provider` granted, and
-    the host keeps it fresh (K9).
+    the host keeps it fresh (K9). `headers` are further ones, each with the name of its own secret.
     """
 
     kind: Literal["bearer", "basic", "header", "query", "oauth"]
@@ -28,6 +32,7 @@ class Auth:
     name: str = ""
     user: str = ""
     provider: Provider | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         if (self.kind == "oauth") != (self.provider is not None):
@@ -37,7 +42,38 @@ class Auth:
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets it needs."""
         of_client = "" if self.provider is None else self.provider.secret
-        return (self.secret, of_client) if of_client else (self.secret,)
+        own = (self.secret, of_client) if of_client else (self.secret,)
+        return tuple(dict.fromkeys((*own, *self.headers.values())))
+
+    @property
+    def known(self) -> list[Json]:
+        """As whom a service is asked (K10)."""
+        more: list[Json] = [[name, secret] for name, secret in self.headers.items()]
+        return [self.kind, self.name, self.user, self.secret, *more]
+
+    def dress(self, owner: Connector, origin: str) -> Credentials:
+        """Return what a connector sends; a secret that cannot be sent asks a person (A5)."""
+        found = self._checked(owner, self.secret, lambda value: self.credentials(origin, value))
+        more = {
+            name: self._checked(owner, secret, partial(_in_header, origin, name)).headers[name]
+            for name, secret in self.headers.items()
+        }
+        return replace(found, headers={**found.headers, **more})
+
+    def _checked(
+        self, owner: Connector, secret: str, make: Callable[[str], Credentials]
+    ) -> Credentials:
+        try:
+            found = make(owner.secret(secret))
+            for name, value in found.headers.items():
+                check_header(name, value)
+        except Refused as error:
+            raise AuthNeeded(
+                f"{owner.name}: the secret “{secret}” cannot be sent: {error}",
+                connect=owner.name,
+                secret=secret,
+            ) from None
+        return found
 
     def credentials(self, origin: str, value: str) -> Credentials:
         """Return what is sent, for this origin alone (K4)."""
@@ -58,6 +94,10 @@ class Auth:
                 grant = read_grant(value)
                 token = "" if grant is None else grant.access_token
                 return Credentials(origin, {"Authorization": f"Bearer {token}"})
+
+
+def _in_header(origin: str, name: str, value: str) -> Credentials:
+    return Credentials(origin, {name: value})
 
 
 class SignIn:

@@ -30,16 +30,31 @@ def read_auth(table: object, allow: Sequence[str] = ()) -> Auth:
     """Read how a service is told who asks; `allow` names hosts that may be private."""
     place = Place("auth", table)
     kind = place.word("type", tuple(AUTH_KINDS))
-    place.only(("type", "secret", *AUTH_KINDS[kind]))
+    place.only(("type", "secret", "headers", *AUTH_KINDS[kind]))
+    headers = _read_headers(place, kind)
     if kind == "oauth":
         provider = _read_provider(place, allow)
-        return Auth("oauth", place.text("secret", "token"), provider=provider)
+        return Auth("oauth", place.text("secret", "token"), provider=provider, headers=headers)
     names = [each for each in AUTH_KINDS[kind] if each != "user" or each in place.table]
     more = {name: place.text(name) for name in names}
     if kind == "header":
         place.header("name", more["name"])
     known = cast('Literal["bearer", "basic", "header", "query"]', kind)
-    return Auth(known, place.text("secret", "token"), more.get("name", ""), more.get("user", ""))
+    name, user = more.get("name", ""), more.get("user", "")
+    return Auth(known, place.text("secret", "token"), name, user, headers=headers)
+
+
+def _read_headers(place: Place, kind: str) -> Mapping[str, str]:
+    """Read the further headers that are secret: the name of each, and of its secret."""
+    found = place.texts("headers")
+    own = place.table.get("name", "") if kind == "header" else "authorization"
+    seen = {str(own).lower()} if kind != "query" else set()
+    for name in found:
+        place.inner("headers").header(name, name)
+        if name.lower() in seen:
+            place.inner("headers").refuse(name, "this header is sent already. Leave it out.")
+        seen.add(name.lower())
+    return found
 
 
 def _read_provider(place: Place, allow: Sequence[str]) -> Provider:

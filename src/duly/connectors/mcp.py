@@ -301,9 +301,7 @@ class Mcp(PinningConnector):
         return seat.link
 
     def _credentials(self) -> Credentials | None:
-        if self._auth is None:
-            return None
-        return self._auth.credentials(self._url.origin, self.secret(self._auth.secret))
+        return None if self._auth is None else self._auth.dress(self, self._url.origin)
 
     def _here(self) -> _Seat:
         """Return what belongs to the loop that runs."""

@@ -73,7 +73,7 @@ from duly.connectors.transport import (
     add_query,
     check_header,
 )
-from duly.errors import AuthNeeded, ConfigError, Invalid, Refused, Transient, UnknownOutcome
+from duly.errors import ConfigError, Invalid, Refused, Transient, UnknownOutcome
 from duly.rules.url import Url, read_host, read_url
 from duly.rules.value import Json
 
@@ -417,9 +417,7 @@ class Rest(Connector):
 
     def _relies_on(self, method: str) -> Json:
         """Return the place of the service, and as whom it is asked (K10)."""
-        auth = self.auth
-        known = [] if auth is None else [auth.kind, auth.name, auth.user, auth.secret]
-        return [str(self.base), *known]
+        return [str(self.base), *(() if self.auth is None else self.auth.known)]
 
     async def read_json(
         self, response: HttpResponse, what: str, *, is_change: bool = False
@@ -464,20 +462,7 @@ class Rest(Connector):
         return HttpRequest(method, url, {**self.headers, **headers}, body, self._credentials())
 
     def _credentials(self) -> Credentials | None:
-        if self.auth is None:
-            return None
-        value = self.secret(self.auth.secret)
-        try:
-            found = self.auth.credentials(self.base.origin, value)
-            for name, value in found.headers.items():
-                check_header(name, value)
-        except Refused as error:
-            raise AuthNeeded(
-                f"{self.name}: the secret “{self.auth.secret}” cannot be sent: {error}",
-                connect=self.name,
-                secret=self.auth.secret,
-            ) from None
-        return found
+        return None if self.auth is None else self.auth.dress(self, self.base.origin)
 
     def _at(self, path: str) -> Url:
         """Return the URL of a path below the base (law 3)."""
