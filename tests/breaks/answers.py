@@ -14,6 +14,7 @@ from tests.breaks import Break
 
 EXAM = "test_a_change_passes_the_exam_for_the_network"
 DEATHS = "tests/connectors/test_deaths.py"
+SHOWN = "tests/connectors/test_distortions.py"
 SHEETS = "tests/connectors/test_google_sheet.py"
 ROWS, FIND = Airtable._all, Slack._messages
 ASKED: dict[str, Any] = {"stripe": Stripe.create_happened, "notion": Notion.create_happened}
@@ -99,6 +100,22 @@ BREAKS = (
         _no_messages,
         (f"tests/connectors/test_slack.py::{EXAM}",),
         "an answer without messages denies a message",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.notion",
+        "Notion.create_happened",
+        _deny_page,
+        (f"{SHOWN}::test_a_column_of_keys_that_was_renamed_denies_nothing[notion.create]",),
+        "a page whose property of keys was renamed is denied",
+    ),
+    Break(
+        "L5",
+        "duly.connectors.slack",
+        "PAGES_MAX",
+        1,
+        (f"{SHOWN}::test_it_is_found_on_a_later_page[slack.post]",),
+        "a message is looked for on the first page alone",
     ),
     Break(
         "L14",

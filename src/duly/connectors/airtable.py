@@ -137,6 +137,8 @@ class Airtable(TokenService):
             str(call.args["table"]), _equals(self._key_field, call.key), FIND_S, is_proof=True
         )
         own = [each for each in found if pick(each, "fields") and self._key_of(each) == call.key]
+        if found and not own:
+            return Unsure("a row was found, and it does not show the key")
         return Applied({"id": text_at(own[0], "id")}) if own else NotApplied()
 
     @create.trial

@@ -294,7 +294,8 @@ class ServiceDouble:
 
     # -- In threads -------------------------------------------------------------------------------
 
-    def _account_of(self, token: str, scopes: tuple[str, ...]) -> str:
+    def account_of(self, token: str, scopes: tuple[str, ...] = ()) -> str:
+        """Return whose account a token opens; reject one that opens none."""
         found = self.tokens.get(token)
         if found is None:
             prefix = next((each for each in self._prefixes if token.startswith(each)), None)
@@ -306,7 +307,7 @@ class ServiceDouble:
             raise Rejected(403, "insufficient_scope", f"It needs the scope {scopes[0]}.")
         return account
 
-    def _answer(self, ask: ServiceAsk) -> ServiceReply:
+    def answer(self, ask: ServiceAsk) -> ServiceReply:
         """Do what is asked, under the lock."""
         known = [
             (each, name, found)
@@ -320,7 +321,7 @@ class ServiceDouble:
                 continue
             account = {}
             if not each.is_open:
-                account = self.account(self._account_of(ask.token, each.scopes))
+                account = self.account(self.account_of(ask.token, each.scopes))
             if each.query is not None and (more := ask.query.keys() - set(each.query)):
                 raise Rejected(400, "invalid_request", f"{min(more)}: unknown field of the query")
             own = ServiceAsk(
@@ -356,7 +357,7 @@ class ServiceDouble:
             reply = ServiceReply()
             if is_done or (mishap is not None and mishap.is_done):
                 try:
-                    reply = self._answer(ask)
+                    reply = self.answer(ask)
                 except Rejected as error:
                     reply = self.rejection(error)
         if mishap is None:

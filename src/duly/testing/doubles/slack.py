@@ -217,7 +217,7 @@ class SlackDouble(ServiceDouble):
     @route("POST", "/upload/{token}/{name}", is_open=True)
     def take(self, ask: ServiceAsk, token: str, name: str) -> ServiceReply:
         """Take the bytes of a file."""
-        upload = self.account(self._account_of(token, ()))["uploads"].get(name)
+        upload = self.account(self.account_of(token, ()))["uploads"].get(name)
         if upload is None or len(ask.body) != upload["size"]:
             return ServiceReply({"ok": False}, 400)  # this address is not of the Web API
         upload["bytes"] = ask.body

@@ -56,7 +56,7 @@ class TelegramDouble(ServiceDouble):
     @route("POST", "/bot{token}/sendMessage", is_open=True, query=())
     def send(self, ask: ServiceAsk, token: str) -> ServiceReply:
         """Send a message to the group."""
-        sent = self.account(self._account_of(token, ()))["sent"]
+        sent = self.account(self.account_of(token, ()))["sent"]
         body = self.json_of(ask, SEND)
         if body["chat_id"] != CHAT:
             raise Rejected(400, "chat", "chat not found")
@@ -69,7 +69,7 @@ class TelegramDouble(ServiceDouble):
     @route("GET", "/bot{token}/getUpdates", is_open=True, query=("offset", "limit", "timeout"))
     def updates(self, ask: ServiceAsk, token: str) -> ServiceReply:
         """List what waits, and forget what lies before the offset."""
-        account = self.account(self._account_of(token, ()))
+        account = self.account(self.account_of(token, ()))
         least = int(ask.query.get("offset", 0))
         account["updates"] = [each for each in account["updates"] if each["update_id"] >= least]
         most = min(int(ask.query.get("limit", UPDATES_MAX)), UPDATES_MAX)
