@@ -189,7 +189,7 @@ class Host(Commands, Writing, Views):
                 vault.find_key,
                 workshop.apart,
                 None if fleet is None else fleet.lease,
-                models=models,
+                models=models if self._models else None,
                 model_settings=models.settings,
                 has_new_handler=lambda: dispatcher.has_new,
                 worker_starts=workshop.count_starts,

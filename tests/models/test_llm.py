@@ -146,7 +146,7 @@ async def test_an_injection_changes_at_most_the_text_the_script_uses(
 async def test_a_change_after_a_model_waits_for_a_person(
     tmp_path: Path, server: ModelServer
 ) -> None:
-    """M4, A3: also where an allowance would cover it; a run that asked no model goes on."""
+    """M4, A3: also where an allowance would cover it, until the workflow may ask none."""
     desk, policy = Desk(), Policy(approvals={"*": "after_model"})
     server.script('{"class": "bill"}', '{"class": "bill"}')
     async with sorting(tmp_path, server, desk, policy=policy) as host:
@@ -163,7 +163,75 @@ async def test_a_change_after_a_model_waits_for_a_person(
         plain = SCRIPT.replace("await CALL", '"plain"')
         await host.deploy(duly.Source(Language.PYTHON, plain, "sorting.py"))
         await come_in(host, "Please pay again", "m3")
+        third = (await host.mutations("sorting"))[0]
+        assert (third.status, len(desk.filed)) == ("proposed", 1)
+        await host.reject(third.id)
+        await host.revoke("sorting", "llm.read")
+        await come_in(host, "Please pay again", "m4")
         assert desk.filed[1:] == [("archive@example.com", "plain")]
+
+
+KEEPS = """
+from duly import workflow
+
+flow = workflow("sorting", topics={"mails": {"ingress": True}})
+
+
+@flow.consumer("mails")
+class sort:
+    async def prepare(self, ctx, state):
+        [mail, *_] = await ctx.peek("mails", limit=1) or [None]
+        if mail is None:
+            return {"reservations": []}
+        kind = (state or {}).get("kind")
+        is_first = kind is None
+        if is_first:
+            kind = await ctx.llm.classify(text=mail["payload"]["text"], classes=["bill", "other"])
+        taken = [{"topic": "mails", "ids": [mail["message_id"]]}]
+        return {"reservations": taken, "data": {"kind": kind, "is_first": is_first}}
+
+    async def mutate(self, ctx, prepared):
+        if not prepared["data"]["is_first"]:
+            await ctx.desk.file(to="archive@example.com", kind=prepared["data"]["kind"])
+
+    async def next(self, ctx, prepared, result, state):
+        return {"kind": prepared["data"]["kind"]}
+"""
+
+
+async def test_what_a_model_said_and_the_state_kept_waits_for_a_person(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """M4: the first run asks and changes nothing, the second asks nothing and would change."""
+    desk, policy = Desk(), Policy(approvals={"*": "after_model"})
+    server.script('{"class": "bill"}')
+    async with sorting(tmp_path, server, desk, policy=policy) as host:
+        await host.deploy(duly.Source(Language.PYTHON, KEEPS, "sorting.py"))
+        await come_in(host, "Please pay")
+        await come_in(host, "Please pay again", "m2")
+        (row,) = await host.mutations("sorting")
+        assert (row.status, desk.filed) == ("proposed", [])
+        await host.approve(row.id, row.hash)
+        await host.drain()
+    assert (desk.filed, len(server.heard_all)) == ([("archive@example.com", "bill")], 1)
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+async def test_what_came_over_the_bus_waits_where_there_is_a_model(
+    tmp_path: Path, server: ModelServer, has_model: bool
+) -> None:
+    """M4: an agent may have put a model's word on the bus."""
+    text = SCRIPT.replace("await CALL", '"plain"')
+    text = text.replace('"ingress": True', '"ingress": {"bus": "mail.came"}')
+    desk, policy = Desk(), Policy(approvals={"*": "after_model"})
+    models = {"default": server.settings()} if has_model else {}
+    url = f"sqlite:///{tmp_path}/duly.db"
+    async with Host(url, connectors=[desk], models=models, policy=policy) as host:
+        await host.deploy(duly.Source(Language.PYTHON, text, "sorting.py"), grant=True)
+        await host.bus.emit("mail.came", {"title": "A mail", "text": "Please pay"}, source="test")
+        await host.drain()
+        (row,) = await host.mutations("sorting")
+        assert row.status == ("proposed" if has_model else "applied")
 
 
 async def test_the_record_answers_what_if(tmp_path: Path, server: ModelServer) -> None:

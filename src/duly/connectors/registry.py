@@ -102,10 +102,15 @@ class Registry:
             for tool, place in _tools_of(name, connector):
                 tools.append(tool)
                 self._places[tool.name] = place
-        self.catalog = Catalog(tuple(tools))
+        asking = {each.capability for each in tools if self._asks_model(each)}
+        self.catalog = Catalog(tuple(tools), frozenset(asking))
 
     def __iter__(self) -> Iterator[Connector]:
         return iter(self._connectors.values())
+
+    def _asks_model(self, tool: Tool) -> bool:
+        """Tell whether what a tool returns is a model's word (M4)."""
+        return bool(getattr(self._places[tool.name].connector, "asks_model", False))
 
     def origins(self) -> dict[str, str]:
         """Return where the service of each connector is, of those whose settings say it (K4)."""

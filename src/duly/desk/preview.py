@@ -104,6 +104,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
     grants = () if current is None else await parts.store.list_grants(current.id)
     granted = {each.capability for each in grants}
     policies = (parts.policy.approvals, parts.policy_of(declaration.name).approvals)
+    is_asking = bool((granted | draft.capabilities) & catalog.asking)
     names = sorted({name for used in draft.tools.values() for name in used})
     tools = [catalog.find(name) for name in names]
     uses = [
@@ -112,7 +113,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
             capability=tool.capability,
             risk=tool.risk,
             calls=tuple(_show(desk, each) for each in draft.calls if each.tool == tool.name),
-            may_ask=is_approval_needed(tool, *policies),
+            may_ask=is_approval_needed(tool, *policies, has_asked_model=is_asking),
         )
         for tool in tools
     ]

@@ -41,7 +41,7 @@ from duly.rules.event import (
     show_events,
 )
 from duly.rules.failure import failure_of, waits_on
-from duly.rules.permission import Forbidden, NeedsApproval, Request, permit
+from duly.rules.permission import Envelope, Forbidden, NeedsApproval, Request, permit
 from duly.rules.redaction import AT_ONCE_CHARS
 from duly.rules.value import Json, as_mapping, encode, refuse_unknown
 from duly.rules.word import Failure
@@ -247,7 +247,7 @@ class Calls:
         workflow_id = self.live.fence.workflow_id
         envelope = await read_envelope(self.parts, workflow_id)
         policies = (self.parts.policy.approvals, policy.approvals)
-        has_asked_model = await self._has_asked_model(tool, policies)
+        has_asked_model = await self._has_asked_model(tool, policies, envelope)
         decision = permit(
             Request(
                 tool,
@@ -284,10 +284,21 @@ class Calls:
         workflow_id = self.live.fence.workflow_id
         return await self.parts.store.count_first(workflow_id, tool.name, major, most=most)
 
-    async def _has_asked_model(self, tool: Tool, policies: tuple[Mapping[str, str], ...]) -> bool:
-        """Tell whether a policy asks because a model answered this chain of runs (M4)."""
+    async def _has_asked_model(
+        self, tool: Tool, policies: tuple[Mapping[str, str], ...], envelope: Envelope
+    ) -> bool:
+        """Tell whether a policy asks because a model may have said what a run goes by (M4).
+
+        What an earlier run kept as state, or published, may be a model's word for as long as the
+        workflow may ask one; so may what came over the bus, where there is a model at all.
+        """
         if not permission.asks_after_model(tool, *policies):
             return False
+        hears_bus = any(each.bus for each in self.live.script.declaration.topics)
+        if envelope.capabilities & self.parts.outside.catalog.asking:
+            return True
+        if hears_bus and self.parts.model_of(self.live) is not None:
+            return True
         return await self.parts.store.has_asked_model(self.live.chain)
 
     def _count_call(self, tool: Tool) -> None:

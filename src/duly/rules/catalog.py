@@ -180,9 +180,13 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Every tool a host offers, by every name a script may use for it."""
+    """Every tool a host offers, by every name a script may use for it.
+
+    `asking` are the capabilities with which a workflow can ask a language model (M4).
+    """
 
     tools: tuple[Tool, ...] = ()
+    asking: frozenset[str] = frozenset()
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
