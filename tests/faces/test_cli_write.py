@@ -76,6 +76,29 @@ def test_a_person_sees_what_it_does_before_they_are_asked(
     assert answer(folder, "proposals") == []
 
 
+def test_a_change_shows_its_difference_and_the_past(
+    folder: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M9, F3: behind `write --change` stand the runs that there were."""
+    monkeypatch.setattr(writing.Writing, "simulate", _cannot)
+    file = folder / "workflows" / "fifo.py"
+    file.write_text(SOURCE)
+    for words in (("deploy", str(file), "--grant"), ("drain",)):
+        done = call(folder, *words)
+        assert done.exit_code == 0, done.output
+    server.lines.clear()
+    changed = SOURCE.replace('table="tickets"', 'table="letters"')
+    assert changed != SOURCE
+    server.script(f"```python\n{changed}```")
+    told = call(folder, "write", "Use the table letters.", "--change", "fifo")
+    assert told.exit_code == 0, told.output
+    assert '+        await ctx.table.insert(table="letters", row=row)' in told.output
+    assert "1 would have been otherwise" in told.output
+    assert 'with table "tickets"; now it would call it with table "letters"' in told.output
+    (kept,) = answer(folder, "proposals")
+    assert kept["replaces"] == "1.0"
+
+
 async def _cannot(*_: object, **__: object) -> None:
     raise RequestRefused(code="no_simulator")
 

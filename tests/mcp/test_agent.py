@@ -58,6 +58,10 @@ async def walk(place: Place, agent: Client) -> None:
 
     await place.host.adopt(proposed["hash"], grant=True, by="ada")
     seen = await call(agent, "wait", id=NAME, seconds=1)
+    good = {"title": "Mail 1", "message_id": "m1", "payload": {"number": "7"}}
+    assert await call(agent, "publish", workflow=NAME, topic="mail", **good) == "new"
+    while not place.sheets.rows:
+        await call(agent, "wait", id=NAME, seconds=1)
     made = {"workflow": NAME, "topic": "mail", "title": "Mail 2", "message_id": "m2"}
     assert await call(agent, "publish", **made) == "new"
     failed: Any = seen
@@ -69,13 +73,16 @@ async def walk(place: Place, agent: Client) -> None:
     assert detail["run"]["error"]
 
     compared = await call(agent, "what_if", workflow=NAME, source=source(REPAIRED))
-    assert compared["differences"] == []
+    assert (compared["tried"], compared["differences"]) == (1, [])  # the good mail, as it was
+    wrong = REPAIRED.replace('"number"', '"other"')
+    compared = await call(agent, "what_if", workflow=NAME, source=source(wrong))
+    assert len(compared["differences"]) == 1
     repair = await call(agent, "deploy", source=source(REPAIRED), note="A mail without a payload")
     assert repair["replaces"] == "1.0"
     await place.host.adopt(repair["hash"], by="ada")
-    while not place.sheets.rows:
+    while len(place.sheets.rows) < 2:
         await call(agent, "wait", id=NAME, seconds=1)
-    assert place.sheets.rows == [["m2"]]
+    assert place.sheets.rows == [["7"], ["m2"]]
     assert {each.by for each in await place.host.actions()} >= {"ada", proposed["author"]}
 
 

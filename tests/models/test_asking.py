@@ -138,6 +138,23 @@ async def test_what_goes_wrong_is_an_error_and_stays_counted(desk: Desk, api: st
     assert [each.reserved > 0 for each in reversed(rows)] == [True, False, True, True, True, True]
 
 
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("manner", [double.late, double.drip], ids=["late", "drip"])
+async def test_a_slow_model_is_given_up_and_stays_counted(
+    desk: Desk, api: str, manner: double.Manner
+) -> None:
+    """M2: one that never answers, and one that answers a byte at a time; the next one works."""
+    desk.server.script("lost", "found")
+    desk.server.next(manner)
+    with pytest.raises((UnknownOutcome, Transient)):
+        await desk.models(api=api, timeout_s=0.3).ask(question())
+    (day,) = await desk.days()
+    assert day.calls == 1
+    assert day.reserved > 0
+    found = await desk.models(api=api).ask(question("again"))
+    assert (found.text, len(desk.server.heard_all)) == ("found", 2)
+
+
 async def test_a_question_that_did_not_leave_is_counted_all_the_same(desk: Desk) -> None:
     """M2: a call too many is never the error; its tokens are free again."""
     models = desk.models(key="key")

@@ -65,11 +65,14 @@ def fenced(text: str) -> str:
     return f"Here it is:\n```python\n{text}```\n"
 
 
-async def test_a_model_repairs_within_what_is_granted(tmp_path: Path, server: ModelServer) -> None:
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_model_repairs_within_what_is_granted(
+    tmp_path: Path, server: ModelServer, api: str
+) -> None:
     """M1, F3: it is on because a model is set; its version is judged like any other."""
     desk = Desk()
     server.script(fenced(GOOD))
-    async with build(tmp_path, server, desk) as host:
+    async with build(tmp_path, server, desk, settings={"api": api}) as host:
         await deploy(host)
         await come_in(host, INJECTED)
         assert desk.filed == [("archive@example.com", "none")]
@@ -143,16 +146,17 @@ events:
 """
 
 
-@pytest.mark.parametrize("named", ["default", MODEL])
+@pytest.mark.parametrize(("named", "api"), [("default", "openai"), (MODEL, "anthropic")])
 async def test_a_manifest_alone_is_an_agent(
-    tmp_path: Path, server: ModelServer, named: str
+    tmp_path: Path, server: ModelServer, named: str, api: str
 ) -> None:
     """B9, M2: the event is data, the answer is text for the user, the extension pays."""
     folder, user = tmp_path / "extensions" / "reminders", User()
     folder.mkdir(parents=True)
     (folder / "manifest.yaml").write_text(MANIFEST.replace("NAMED", named))
     server.script("Reminder: water", "NOTHING")
-    host = build(tmp_path, server, Desk(), extensions=folder.parent, channels=[user])
+    more: Any = {"extensions": folder.parent, "channels": [user], "settings": {"api": api}}
+    host = build(tmp_path, server, Desk(), **more)
     async with host:
         assert [each.error for each in await host.extensions()] == [None]
         for text in ("water", INJECTED):

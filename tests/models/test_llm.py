@@ -123,15 +123,15 @@ async def come_in(host: Host, text: str, message_id: str = "m1") -> None:
     await host.drain()
 
 
-@pytest.mark.parametrize("tool", CALLS)
+@pytest.mark.parametrize(("tool", "api"), [*zip(CALLS, ("openai", "anthropic") * 2, strict=True)])
 async def test_an_injection_changes_at_most_the_text_the_script_uses(
-    tool: str, tmp_path: Path, server: ModelServer
+    tool: str, api: str, tmp_path: Path, server: ModelServer
 ) -> None:
     """M3: the model obeys the mail, and all it can change is one value of the right form."""
     desk = Desk()
     said, filed = ANSWERS[tool]
     server.script(*said)
-    async with sorting(tmp_path, server, desk, call=CALLS[tool]) as host:
+    async with sorting(tmp_path, server, desk, call=CALLS[tool], budget={"api": api}) as host:
         await come_in(host, INJECTION)
         rows = await host.mutations("sorting")
         assert [each.tool for each in rows] == ["desk.file"]
@@ -232,6 +232,34 @@ async def test_what_came_over_the_bus_waits_where_there_is_a_model(
         await host.drain()
         (row,) = await host.mutations("sorting")
         assert row.status == ("proposed" if has_model else "applied")
+
+
+class Closed(Desk):
+    """Refuses until it is opened."""
+
+    is_open = False
+
+    @duly.mutation(risk="low")
+    async def file(self, call: duly.Call, to: str, kind: Any) -> None:
+        """File a mail."""
+        if not self.is_open:
+            raise Refused("It is closed.")
+        self.filed.append((to, kind))
+
+
+async def test_a_successor_asks_no_model_again(tmp_path: Path, server: ModelServer) -> None:
+    """M3, F3: a person retries a run that a model had answered."""
+    desk = Closed()
+    server.script('{"class": "bill"}')
+    async with sorting(tmp_path, server, desk, policy=Policy(repair_budget=0)) as host:
+        await come_in(host, "Please pay")
+        (run,) = await host.runs("sorting")
+        assert run.status == "failed:logic"
+        desk.is_open = True
+        await host.retry(run.id)
+        await host.drain()
+    assert desk.filed == [("archive@example.com", "bill")]
+    assert (len(server.heard_all), server.surplus) == (1, 0)
 
 
 async def test_the_record_answers_what_if(tmp_path: Path, server: ModelServer) -> None:

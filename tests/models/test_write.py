@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,6 +264,45 @@ async def test_a_draft_that_asks_for_more_shows_it_and_gets_nothing(stand: Stand
     assert await stand.host.grants("newsletters") == before
     assert (await stand.host.workflow("newsletters")).version == "1.0"
     assert GOOD in stand.server.heard_all[0].text
+
+
+async def test_of_a_change_the_past_is_shown(stand: Stand) -> None:
+    """M9, F3: what real runs did is compared, in the answer of `write` and on its page."""
+    host = stand.host
+    await host.deploy(duly.Source(Language.PYTHON, GOOD), grant=True, by="anna")
+    await host.run_now("newsletters")
+    await host.drain()
+    (row,) = await host.mutations("newsletters")  # the office has no mail server behind it
+    await host.settle(row.id, "happened")
+    await host.drain()
+    other = ARCHIVE.replace('prepared["data"]["id"]', '"of another mail"')
+    told = await stand.write(edited((ARCHIVE, other)), change="newsletters")
+    past = told.what_if
+    assert (past.tried > 1, len(past.differences)) == (True, 1)
+    decides = await signed(stand, Scope.DECIDE)
+    place = f"/proposals/{told.proposal.hash}?tried=1"
+    page = Page((await ask(duly.web.app(host), place, headers=decides)).text)
+    assert "of another mail" in page.text
+    assert row.args["id"] in page.text
+
+
+async def test_write_over_http_keeps_a_proposal(stand: Stand) -> None:
+    """U6, G4, M9: with a token that may decide; one of an agent is refused."""
+    app, place = duly.web.app(stand.host), "/api/v1/write"
+    headers = {"content-type": "application/json"}
+    body = json.dumps({"wish": WISH}).encode()
+    replies = {}
+    stand.server.script(block(GOOD))
+    for scope in (Scope.AGENT, Scope.DECIDE):
+        made = await stand.host.new_token(f"{scope} program", scope=scope)
+        headers["authorization"] = f"Bearer {made.token}"
+        replies[scope] = await ask(app, place, "POST", headers=headers, body=body)
+    assert (replies[Scope.AGENT].status, replies[Scope.AGENT].json["code"]) == (403, "beyond_scope")
+    (kept,) = await stand.host.proposals()
+    told = replies[Scope.DECIDE]
+    assert (told.status, told.json["proposal"]["hash"]) == (200, kept.hash)
+    assert "Runs daily at 8pm" in told.json["preview"]["text"]
+    assert await stand.host.workflows() == ()
 
 
 async def test_another_workflow_is_never_replaced(stand: Stand) -> None:
