@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
 
 import hypothesis
 import pytest
 
+from tests import loopback
 from tests.breaks import BREAK_VARIABLE
 from tests.order import ALL, marks, rank
 
@@ -46,3 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in marks(item.nodeid):
             item.add_marker(mark)
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+loopback.watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that tried to reach another machine, whatever became of it (M10)."""
+    loopback.forget()
+    result = yield
+    if tried := loopback.forget():
+        pytest.fail(f"{item.nodeid} tried to reach {', '.join(tried)}.")
+    return result
