@@ -49,7 +49,16 @@ PAGES: Final = (
     *("/w/letters/versions/1.0", "/w/letters/versions/1.0..2.0", "/w/mail-to-table/setup"),
     "/w/letters/setup",
     *("/i/letters/{seq}", "/m/{mutation}", "/runs/{failed}", "/why/letters", "/find?text=Letter"),
-    *("/bus", "/tools", "/connect/archive", "/actions", "/settings", "/doctor?verify=1"),
+    *(
+        "/bus",
+        "/tools",
+        "/models",
+        "/models?workflow=letters",
+        "/connect/archive",
+        "/actions",
+        "/settings",
+        "/doctor?verify=1",
+    ),
     *(
         "/scripts",
         "/scripts/letters.py",

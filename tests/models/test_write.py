@@ -283,7 +283,8 @@ async def test_of_a_change_the_past_is_shown(stand: Stand) -> None:
     place = f"/proposals/{told.proposal.hash}?tried=1"
     page = Page((await ask(duly.web.app(host), place, headers=decides)).text)
     assert "of another mail" in page.text
-    assert row.args["id"] in page.text
+    args: Any = row.args
+    assert args["id"] in page.text
 
 
 async def test_write_over_http_keeps_a_proposal(stand: Stand) -> None:

@@ -162,7 +162,16 @@ PATHS: Final = (
     *("/", f"/w/{NAME}", f"/w/{NAME}?text=a", f"/w/{NAME}/outputs", f"/w/{NAME}/runs"),
     *(f"/w/{NAME}/versions", f"/w/{NAME}/versions/1.0", f"/w/{NAME}/setup", f"/i/{NAME}/{{seq}}"),
     *("/m/{mutation}", "/runs/{run}", "/why/{run}", f"/why/{NAME}", "/find?text=a", "/bus"),
-    *("/tools", "/connect/{connector}", "/actions", "/settings", "/doctor", "/doctor?verify=1"),
+    *(
+        "/tools",
+        "/models",
+        f"/models?workflow={NAME}",
+        "/connect/{connector}",
+        "/actions",
+        "/settings",
+        "/doctor",
+        "/doctor?verify=1",
+    ),
 )
 KNOWN: Final = {
     *("article", "dl", "dt", "dd", "pre", "table", "thead", "tbody", "tr", "th", "td", "section"),

@@ -215,7 +215,9 @@ async def test_viewers_who_come_at_one_moment_are_counted_too(
         await again.page()
 
 
-@pytest.mark.parametrize("path", ["/", "/bus", "/tools", "/actions", "/settings", "/doctor"])
+@pytest.mark.parametrize(
+    "path", ["/", "/bus", "/tools", "/models", "/actions", "/settings", "/doctor"]
+)
 async def test_a_page_is_json_for_a_program(path: str) -> None:
     """U6: the facts as they are; a browser, which takes anything, gets the page."""
     app, _ = fake()

@@ -86,7 +86,7 @@ class Verb:
 
     @property
     def is_persons(self) -> bool:
-        """Tell whether only a person does it, whatever the scope of an agent (M5)."""
+        """Tell whether only a person does it, and no agent of any scope (M5)."""
         return self.declared.is_persons
 
     @property

@@ -101,7 +101,7 @@ class Declared:
 
     @property
     def is_persons(self) -> bool:
-        """Tell whether only a person does it, whatever the scope of an agent (M5, H5)."""
+        """Tell whether only a person does it, and no agent of any scope (M5, H5)."""
         decides = self.scope is Scope.DECIDE and not self.is_question
         return self.scope is Scope.ADMIN or (decides and not self.for_agents)
 

@@ -45,6 +45,13 @@ TOOLS: Final = (
     "A connection leads to one service. Scripts read and change things there by its tools."
 )
 ACTIONS: Final = "What people and programs told Duly to do, the newest first."
+MODELS: Final = (
+    "What was asked of language models in the last seven days, by account and day of UTC. Tokens"
+    " of an answer that was lost stay counted. An account shows its newest questions below."
+)
+THE_HOST: Final = "the host"
+NO_MODEL_ASKED: Final = "No model was asked in the last seven days."
+NO_QUESTION: Final = "No question is kept."
 NO_WORKFLOW_YET: Final = "There is no workflow yet."
 SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
