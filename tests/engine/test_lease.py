@@ -340,6 +340,20 @@ async def test_a_workflow_that_was_begun_meanwhile_is_not_given_back(
     assert await one.claims.take(other.workflow_id) == held[1]
 
 
+async def test_a_full_share_keeps_no_person_from_answering(fleet: Fleet) -> None:
+    """L6, H7: no host may ever claim it otherwise; and what another host held is asked for anew."""
+    one, two = fleet.member(), fleet.member()
+    await one.claims.join()
+    await two.claims.join()
+    one.lease.share = 0
+    assert await one.claims.take(WORKFLOW) is None
+    assert await two.claims.is_watched(WORKFLOW)
+    assert not await one.claims.is_watched(WORKFLOW)
+    await two.claims.leave()
+    assert await one.claims.is_watched(WORKFLOW)
+    assert await one.claims.take(WORKFLOW) is not None  # it is held here from now on
+
+
 async def test_a_host_says_once_that_its_clock_differs_from_the_servers(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:

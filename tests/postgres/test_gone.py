@@ -188,7 +188,8 @@ async def test_a_person_who_is_too_early_is_told_so_everywhere(url: str) -> None
         change = await the_change(two)
         with pytest.raises(RequestRefused) as raised:
             await two.settle(change.id, "did_not_happen")
-        assert raised.value.code == "held_elsewhere"
+        assert raised.value.code == "needs_machine"
+        assert "notes uses files of one machine, attic" in str(raised.value)
 
 
 async def test_try_again_waits_for_the_machine_and_is_shown_again_later(url: str) -> None:

@@ -51,26 +51,28 @@ class Claims:
         self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._joining = asyncio.Lock()  # nor does a host join twice
 
-    async def take(self, workflow_id: str) -> Fence | None:
+    async def take(self, workflow_id: str, *, for_person: bool = False) -> Fence | None:
         """Return the fence of a workflow, which is claimed if need be; None if another holds it.
 
-        A host that is not here any more gets `Fenced`: it has lapsed.
+        What a person waits for is asked for anew, and claimed beyond the share: no other host may
+        ever claim it. A host that is not here any more gets `Fenced`: it has lapsed.
         """
         fence = self._fences.get(workflow_id)
         if fence is not None:
             return fence
-        if workflow_id in self._elsewhere:
+        if workflow_id in self._elsewhere and not for_person:
             return None
         async with self._claiming.setdefault(workflow_id, asyncio.Lock()):
             if workflow_id not in self._fences:
                 is_gone = self._lease is not None and workflow_id in self._lease.gone
-                if not (is_gone or self._has_room(workflow_id)):
+                if not (for_person or is_gone or self._has_room(workflow_id)):
                     return None
                 try:
                     fence = await self._claim(workflow_id)
                 except Stale:
                     self._elsewhere.add(workflow_id)
                     return None
+                self._elsewhere.discard(workflow_id)
                 self._taken_ms.setdefault(workflow_id, self._env.monotonic_ms())
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
@@ -160,7 +162,7 @@ class Claims:
 
         A host of a fleet knows it of what it has claimed; what no host holds is claimed for that.
         """
-        return self._lease is None or await self.take(workflow_id) is not None
+        return self._lease is None or await self.take(workflow_id, for_person=True) is not None
 
     def drop(self, workflow_id: str, fence: Fence | None = None, *, is_fault: bool = False) -> None:
         """Forget a claim, or only this one: what was taken up under it is recovered.

@@ -49,7 +49,7 @@ async def settle(
     if answer in (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN):
         _check_returned(worker, row)
     if answer is Act.DID_NOT_HAPPEN:
-        await _check_holder(worker, row)
+        await _check_holder(parts, worker, row.workflow_id)
     if answer is Act.TRY_AGAIN:
         await worker.check_repeatable(tool, row)
     now = parts.env.now_ms()
@@ -90,13 +90,20 @@ def _check_returned(worker: Worker, row: MutationRow) -> None:
         raise RequestRefused(code="still_out", subject=row.tool)
 
 
-async def _check_holder(worker: Worker, row: MutationRow) -> None:
+async def _check_holder(parts: Parts, worker: Worker, workflow_id: str) -> None:
     """Refuse where another host holds the workflow: only that one knows when the call ended (L6).
 
-    A workflow that no host holds is claimed, so that the time counts from now on.
+    A workflow that no host holds is claimed, so that the time counts from now on. Where that cannot
+    be either, only hosts on the machine of its files may claim it (H7).
     """
-    if not await worker.claims.is_watched(row.workflow_id):
-        raise RequestRefused(code="held_elsewhere", subject=row.workflow_id)
+    for _ in range(2):  # its holder may leave just now
+        if await worker.claims.is_watched(workflow_id):
+            return
+        workflow = await parts.store.get_workflow(workflow_id)
+        if workflow.holder in {each.id for each in await parts.store.list_hosts()}:
+            raise RequestRefused(code="held_elsewhere", subject=workflow.name)
+    facts = {"machine": workflow.missing_machine}
+    raise RequestRefused(code="needs_machine", subject=workflow.name, facts=facts)
 
 
 def _check_time(now: int, wait_ms: int) -> None:

@@ -347,6 +347,11 @@ STORES: Final[Mapping[str, Pair]] = {
         "Another host holds workflow {subject} and knows when the call has ended. Say so there.",
         "",
     ),
+    "needs_machine": (
+        "Workflow {subject} uses files of one machine[, {machine}], and no host there holds it.",
+        "Start Duly there and say so there; ten minutes after that machine left, any host takes "
+        "this answer.",
+    ),
     "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
     "fenced": (
         "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",
