@@ -43,6 +43,7 @@ class Boot:
 
     id: str | None
     ms: int
+    clock_ms: int | None = None  # of the store's server at that moment, or a little less (L7)
 
 
 # The call of a connector that the running code is a part of (`duly.connectors.watch`), if any.

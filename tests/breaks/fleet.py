@@ -9,6 +9,7 @@ from duly.store.base import Fence
 from duly.store.postgres_line import guarded
 from tests.breaks import Break
 
+ANSWER = "tests/postgres/test_answer.py"
 BUS = "tests/postgres/test_host_bus.py"
 GONE = "tests/postgres/test_gone.py"
 LEASE = "tests/engine/test_lease.py"
@@ -47,6 +48,14 @@ def _guard_nothing(text: str, place: int | None = None) -> str:
 
 async def _claim_within_the_share(self: Any, workflow_id: str) -> bool:
     return await self.take(workflow_id) is not None
+
+
+def _judge_by_walls(first: Any, now: Any) -> float:
+    return float(now.at_ms - first.at_ms + 86_400_000)
+
+
+def _end_at_once(self: Any) -> Any:
+    return tuple((each, known, 0) for each, known in self._unknown.items())
 
 
 def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[str]:
@@ -182,6 +191,30 @@ BREAKS = (
         _claim_within_the_share,
         ("tests/engine/test_lease.py::test_a_full_share_keeps_no_person_from_answering",),
         "a person's answer waits for room in the share of a host",
+    ),
+    Break(
+        "L7",
+        "duly.rules.ledger",
+        "age_ms",
+        _judge_by_walls,
+        (f"{ANSWER}::test_the_age_of_a_key_is_that_of_the_servers_clock",),
+        "the age of a key on another machine is told by two wall clocks",
+    ),
+    Break(
+        "L6",
+        "duly.engine.sends",
+        "Sends.list_ended",
+        _end_at_once,
+        (f"{ANSWER}::test_any_host_judges_by_the_end_of_the_send_on_the_row",),
+        "a send that is out is written down as ended",
+    ),
+    Break(
+        "L6",
+        "duly.engine.lease",
+        "Lease.clock_least_ms",
+        lambda self, at_ms: 2**52,
+        (f"{ANSWER}::test_any_host_judges_by_the_end_of_the_send_on_the_row",),
+        "another host does not wait for what a tool may take to take effect",
     ),
     Break(
         "H10",

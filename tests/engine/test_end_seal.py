@@ -196,6 +196,8 @@ UNSEALED = {
     "first_boot": "by which key ages are judged before the end; told by no one",
     "first_boot_ms": "as first_boot",
     "basis": "by which account a call is sent again or asked about before the end; told by no one",
+    "first_clock": "as first_boot",
+    "ended_clock": "by which a person's answer is judged before the end; told by no one",
     "outage_since": "of an outage that is over",
     "outage_count": "as outage_since",
     "outage_ms": "as outage_since",

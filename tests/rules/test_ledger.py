@@ -101,6 +101,19 @@ def test_after_a_reboot_the_wall_clock_is_believed_with_a_margin_of_a_day(first:
     assert not may_resend(later(HOUR_MS, wall_ms=-1), replace(terms, key_lifetime_ms=50), (first,))
 
 
+@pytest.mark.parametrize("wall_ms", [-30 * DAY_MS, 0, 30 * DAY_MS])
+def test_between_machines_the_clock_of_the_server_is_believed(wall_ms: int) -> None:
+    """L7: with the same margin, whatever the two wall clocks say; set back it says nothing."""
+    terms, first = replace(TERMS, key_lifetime_ms=25 * HOUR_MS), Stamp(0, "boot-0", 0, 7)
+
+    def now(clock_ms: int) -> Stamp:
+        return replace(later(HOUR_MS, wall_ms=wall_ms), clock_ms=clock_ms)
+
+    assert may_resend(now(7 + HOUR_MS - 90_001), terms, (first,))
+    assert not may_resend(now(7 + HOUR_MS - 90_000), terms, (first,))
+    assert not may_resend(now(6), replace(terms, key_lifetime_ms=1000 * DAY_MS), (first,))
+
+
 def test_a_clock_before_the_first_send_says_nothing_after_a_reboot() -> None:
     """L7: it was set back, by nobody knows how much."""
     terms = replace(TERMS, key_lifetime_ms=1000 * DAY_MS)

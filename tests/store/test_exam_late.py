@@ -9,7 +9,7 @@ import pytest
 from duly.errors import NotFound, Stale
 from duly.rules import lifecycle
 from duly.rules.late import LateAnswer, read_late
-from duly.rules.ledger import Stamp
+from duly.rules.ledger import FirstSends, Stamp
 from duly.rules.schedule import moment
 from duly.rules.seal import judge
 from duly.rules.word import Act, Answer, Verdict
@@ -73,18 +73,18 @@ KEEP_LATE = Case(
 )
 
 
-async def _list_first_sends(world: World) -> tuple[Stamp, ...]:
+async def _list_first_sends(world: World) -> FirstSends:
     return await world.store.list_first_sends(KEY)
 
 
-async def _see_first(world: World, answer: tuple[Stamp, ...]) -> None:
+async def _see_first(world: World, answer: FirstSends) -> None:
     row = await world.store.get_mutation(MUTATION)
     assert row.first_sent_at is not None
-    assert answer == (Stamp(row.first_sent_at, None, 0),)
+    assert answer == FirstSends((Stamp(row.first_sent_at, None, 0),))
 
 
 async def _see_none(world: World) -> None:
-    assert await world.store.list_first_sends("another key") == ()
+    assert await world.store.list_first_sends("another key") == FirstSends()
 
 
 LIST_FIRST_SENDS = ReadCase(
@@ -123,7 +123,46 @@ KEEP_HANDLE = Case(
 )
 
 
-@pytest.mark.parametrize("trial", exam(RECORD_LATE, KEEP_LATE, LIST_FIRST_SENDS, KEEP_HANDLE))
+async def _note_end(world: World) -> bool:
+    scene = on(world)
+    return await scene.store.note_end(scene.fence, MUTATION, 1, 30_000)
+
+
+async def _see_end(world: World, answer: bool) -> None:
+    """See that what came first is believed: no later word makes a person wait again."""
+    assert answer
+    ended = await world.store.find_end(MUTATION)
+    assert ended is not None
+    assert ended >= 30_000
+    assert await on(world).store.note_end(on(world).fence, MUTATION, 1, 10**12)
+    assert await world.store.find_end(MUTATION) == ended
+
+
+NOTE_END = Case("note_end", arranged(INDETERMINATE), _note_end, _see_end, Again.SAME)
+
+
+async def _find_end(world: World) -> int | None:
+    return await world.store.find_end(MUTATION)
+
+
+async def _see_unknown_end(world: World, answer: int | None) -> None:
+    assert answer is None
+
+
+async def _see_no_end(world: World) -> None:
+    """See that a send that is out, and one that was repeated since, have no end."""
+    scene = on(world)
+    assert not await scene.store.note_end(scene.fence, MUTATION, 1, 0)
+    assert await scene.store.note_end(scene.fence, MUTATION, 2, 0) is False
+    assert await world.store.find_end(MUTATION) is None
+
+
+FIND_END = ReadCase("find_end", arranged(IN_FLIGHT), _find_end, _see_unknown_end, edge=_see_no_end)
+
+
+@pytest.mark.parametrize(
+    "trial", exam(RECORD_LATE, KEEP_LATE, LIST_FIRST_SENDS, KEEP_HANDLE, NOTE_END, FIND_END)
+)
 async def test_what_came_late_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
     """L1, L7: a late answer is kept once, on the disk; a key is as old as its first send."""
     await trial.sit(tmp_path)

@@ -75,7 +75,7 @@ async def _see_proposed(world: World, answer: None) -> None:
 
 
 TERMS = Terms(60_000, 30_000, 86_400_000)
-BOOT = Boot("boot-1", 5)
+BOOT = Boot("boot-1", 5, 77)
 
 
 async def _send(world: World) -> Key:
@@ -89,6 +89,8 @@ async def _see_sent(world: World, answer: Key) -> None:
     row, at_ms = await row_of(world), on(world).now + 1
     assert (answer, row.key, row.key_sent_at) == (Key(KEY, at_ms), KEY, at_ms)
     assert (row.terms, row.first_boot, row.first_boot_ms) == (TERMS, "boot-1", 5)
+    (first,) = (await world.store.list_first_sends(KEY)).stamps
+    assert (first.boot_ms, first.clock_ms) == (5, 77)
     assert await state_of(world) == IN_FLIGHT
     assert (row.status, row.attempt, row.first_sent_at, row.sent_at) == (
         Row.IN_FLIGHT,

@@ -103,6 +103,7 @@ UNCOVERED: Final = {
     "revoke_allowance": _RANDOM,
     "reseal": "no scenario changes the key of the seals",
     "reseal_ended": "no scenario changes the key of the seals",
+    "note_end": "the host of a file knows its sends itself; the scenarios of a fleet play it",
     "renew": _LEASE,
     "evict": _LEASE,
     "leave": _LEASE,

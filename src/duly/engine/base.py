@@ -7,7 +7,7 @@ decides something lives only in memory.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from duly.config import Policy, WorkflowPolicy
@@ -20,12 +20,12 @@ from duly.engine.blobs import WorkflowBlobs
 from duly.engine.lease import Lease
 from duly.engine.live import Live
 from duly.engine.study import Apart
-from duly.env import Env
+from duly.env import Boot, Env
 from duly.errors import ConfigError, DulyError, NotDeployed, ScriptError
 from duly.model_settings import NO_MODELS, ModelSettings
 from duly.rules import chain
 from duly.rules.catalog import Tool
-from duly.rules.ledger import Stamp
+from duly.rules.ledger import FirstSends, Stamp
 from duly.rules.lifecycle import Counts, Run
 from duly.rules.model import AskModel
 from duly.rules.repair import Repairer
@@ -97,10 +97,16 @@ class Parts:
         return self.policy.workflows.get(workflow, PLAIN_POLICY)
 
 
-def stamp(env: Env) -> Stamp:
-    """Return this moment by both clocks: the wall's and that of the boot (L7)."""
+def stamp(env: Env, firsts: FirstSends) -> Stamp:
+    """Return this moment by every clock, to compare first sends with it (L7)."""
     boot = env.boot()
-    return Stamp(env.now_ms(), boot.id, boot.ms)
+    return Stamp(env.now_ms(), boot.id, boot.ms, firsts.clock_at(env.monotonic_ms()))
+
+
+def boot_now(parts: Parts) -> Boot:
+    """Return this moment of the boot, and of the server where there is one: a send begins (L7)."""
+    boot = parts.env.boot()
+    return boot if parts.lease is None else replace(boot, clock_ms=parts.lease.clock_ms)
 
 
 class StepFailed(DulyError):

@@ -157,12 +157,21 @@ class Claims:
         if held != fence or held.gone is not None:  # a host that stands in for a machine sends none
             raise Fenced(code="claim_lost", subject=fence.workflow_id)
 
+    @property
+    def is_of_fleet(self) -> bool:
+        """Tell whether other hosts may hold what this one does not (H2)."""
+        return self._lease is not None
+
     async def is_watched(self, workflow_id: str) -> bool:
         """Tell whether this host knows when earlier sends of a workflow have ended (L6).
 
         A host of a fleet knows it of what it has claimed; what no host holds is claimed for that.
         """
         return self._lease is None or await self.take(workflow_id, for_person=True) is not None
+
+    def fence_of(self, workflow_id: str) -> Fence | None:
+        """Return the claim that this host has on a workflow now, if it has one."""
+        return self._fences.get(workflow_id)
 
     def drop(self, workflow_id: str, fence: Fence | None = None, *, is_fault: bool = False) -> None:
         """Forget a claim, or only this one: what was taken up under it is recovered.

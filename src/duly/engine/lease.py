@@ -78,6 +78,8 @@ class Lease:
         self.host_id = ""
         self.clock_off_ms = 0  # how far the server's clock was ahead at the last renewal
         self._until_ms = 0  # by this host's own clock
+        self._shown: tuple[int, int] | None = None  # the server's clock, and when that was heard
+        self._least: int | None = None  # how far it was ahead of our clock of durations, at least
         self._renewed = asyncio.Event()
         self._over = asyncio.Event()  # the store has said that the lease is over
         self._stirred = asyncio.Event()  # that, or something the other hosts should know soon
@@ -89,12 +91,29 @@ class Lease:
         """How much is left of the lease, by this host's own count."""
         return self._until_ms - self._env.monotonic_ms()
 
+    @property
+    def clock_ms(self) -> int | None:
+        """What the server's clock shows, or a little less: from the last renewal on (L7)."""
+        if self._shown is None:
+            return None
+        return self._shown[0] + self._env.monotonic_ms() - self._shown[1]
+
+    def clock_least_ms(self, at_ms: int) -> int | None:
+        """What the server's clock showed at a moment of our clock of durations, or less (L6).
+
+        As it was when it was furthest behind: one that is set forward makes no time pass.
+        """
+        return None if self._least is None else self._least + at_ms
+
     async def join(self) -> str:
         """Come as a new host; return its id."""
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
         lease_ms = self.times.lease_ms
         named = {"name": self._name, "machine": self._machine}
-        await self._store.join(host_id, now=self._env.now_ms(), lease_ms=lease_ms, **named)
+        now = self._env.now_ms()
+        clock = await self._store.join(host_id, now=now, lease_ms=lease_ms, **named)
+        assert clock is not None, host_id
+        self._see_clock(clock)
         self.host_id = host_id
         self._over.clear()
         self._count(asked_at)
@@ -177,12 +196,18 @@ class Lease:
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
         self._count(asked_at)
+        self._see_clock(renewed.clock_ms)
         self.gone = renewed.gone
         self._compare_clocks(clock_off_ms(renewed.clock_ms, asked_ms, self._env.now_ms()))
         hosts = 1 + sum(each.serves for each in renewed.others)
         # What only this machine can run is no other host's share (H7).
         self.share = fair_share(renewed.workflows, hosts, renewed.bound)
         return renewed.others
+
+    def _see_clock(self, clock_ms: int) -> None:
+        heard_ms = self._env.monotonic_ms()
+        self._shown, ahead_ms = (clock_ms, heard_ms), clock_ms - heard_ms
+        self._least = ahead_ms if self._least is None else min(self._least, ahead_ms)
 
     def _compare_clocks(self, off_ms: int) -> None:
         """Say that the clocks differ, once: this machine's decides when schedules are due (S2)."""

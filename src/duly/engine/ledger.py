@@ -24,7 +24,7 @@ from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.connectors.watch import Reply, Watch
 from duly.engine import entry, proof
 from duly.engine.announcements import Announcements
-from duly.engine.base import Details, Parts, StepFailed, stamp
+from duly.engine.base import Details, Parts, StepFailed, boot_now, stamp
 from duly.engine.calls import Wanted, say
 from duly.engine.claims import Claims
 from duly.engine.envelope import find_missing
@@ -41,7 +41,7 @@ from duly.rules import ledger as rules
 from duly.rules import outage as outages
 from duly.rules.catalog import Tool, ToolKind
 from duly.rules.failure import ANSWERED, answer_of, failure_of, waits_on
-from duly.rules.ledger import Knowledge, Recourse, Stamp
+from duly.rules.ledger import NO_SENDS, FirstSends, Knowledge, Recourse
 from duly.rules.lifecycle import GROWS_GENERATION
 from duly.rules.outage import Outage
 from duly.rules.schedule import moment, reconcile_delay_ms
@@ -99,13 +99,12 @@ class Ledger:
         self, live: Live, wanted: Wanted, call: record.Call, verb: WriteSend
     ) -> bool:
         """Write a new row and send its call; return whether its allowance still held (L2, A3)."""
-        env = self._parts.env
         new = lifecycle.advance(live.run, Progress.SEND)
         live.is_out = True
-        sent_at = env.now_ms()
+        sent_at = self._parts.env.now_ms()
         basis = self._parts.outside.basis_now(call.tool)
         sending = partial(verb, live.fence, live.id, live.stored, new, call, now=sent_at)
-        key = await sending(boot=env.boot(), basis=basis)
+        key = await sending(boot=boot_now(self._parts), basis=basis)
         if key is None:
             live.is_out = False
             return False
@@ -133,7 +132,7 @@ class Ledger:
         row: MutationRow,
         tool: Tool,
         *,
-        firsts: tuple[Stamp, ...] = (),
+        firsts: FirstSends = NO_SENDS,
         outage: Outage | None = None,
     ) -> None:
         """Send the call of a row that is in flight by a person's act or as a re-send (F4, L7).
@@ -153,7 +152,7 @@ class Ledger:
             live.is_out = True  # a stop waits from here on: the row says that it was sent (R7)
             basis = self._parts.outside.basis_now(tool.name)
             write = partial(self._parts.store.send_approved, live.fence, live.id, live.stored)
-            row = await write(now=env.now_ms(), boot=env.boot(), basis=basis)
+            row = await write(now=env.now_ms(), boot=boot_now(self._parts), basis=basis)
             # What is sent is what this transaction read, not what was read before it (L11).
             if await self.refuse_changed(live, row):
                 return
@@ -163,7 +162,7 @@ class Ledger:
         is_resend = live.run.status is Status.PAUSED_RECONCILIATION
         if lacking is not None:
             heard = Heard(Answer.PERMISSION, error=lacking.error)
-        elif is_resend and not rules.is_key_alive(terms, firsts, stamp(env)):
+        elif is_resend and not rules.is_key_alive(terms, firsts.stamps, stamp(env, firsts)):
             told = NotSent(code="key_forgotten")
             heard = Heard(Answer.NOT_SENT, error=told, is_expired=True)
         else:
@@ -296,6 +295,7 @@ class Ledger:
     ) -> None:
         """Keep an unknown call for asking or sending again, or ask right now (L5, L7)."""
         tool, call = sent.tool, sent.call
+        self.sends.follow_sent(live.fence.workflow_id, sent)
         if live.run.status is Status.PAUSED_RECONCILIATION:
             await self._unknown_again(live, sent, new, heard, message)
             return

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from duly.connectors.base import Applied, Call, NotApplied, Unasked, Unsure
 from duly.engine.announcements import Announcements
-from duly.engine.base import Parts, stamp
+from duly.engine.base import Parts, boot_now, stamp
 from duly.engine.ledger import Ledger, Sent
 from duly.engine.live import Live
 from duly.errors import Invalid, StoreError
@@ -27,7 +27,7 @@ from duly.rules import ledger as rules
 from duly.rules import lifecycle, outage
 from duly.rules.catalog import Tool
 from duly.rules.fault import trace
-from duly.rules.ledger import Recourse, Stamp, Terms, is_last_ask, recourse
+from duly.rules.ledger import FirstSends, Recourse, Terms, is_last_ask, recourse
 from duly.rules.outage import Outage
 from duly.rules.schedule import reconcile_delay_ms
 from duly.rules.word import Verdict
@@ -69,8 +69,9 @@ class Reconciler:
             await self._miss(live, row, f"its connector is not here: {error}")
             return
         terms = rules.terms_of(row.terms, tool)
+        self._ledger.sends.follow(row.id, row.workflow_id, row.attempt, terms)
         is_overdue = self._ledger.sends.is_overdue(row.id, terms)
-        firsts = await self._parts.store.list_first_sends(row.key)
+        firsts = await self._list_firsts(row.key)
         # Beside a send that hangs nothing is sent again: it would hang as well.
         is_repeatable = self._may_resend(row, terms, firsts, row.resends) and not is_overdue
         way = recourse(
@@ -96,28 +97,29 @@ class Reconciler:
             return False
         if tool.reconciles:
             return True
-        firsts = await self._parts.store.list_first_sends(row.key)
+        firsts = await self._list_firsts(row.key)
         return self._may_resend(row, rules.terms_of(row.terms, tool), firsts, resends=0)
 
-    def _may_resend(
-        self, row: MutationRow, terms: Terms, firsts: tuple[Stamp, ...], resends: int
-    ) -> bool:
+    def _may_resend(self, row: MutationRow, terms: Terms, firsts: FirstSends, resends: int) -> bool:
         """Tell whether a row may be sent again; another account would do it twice (L7)."""
         if not self._is_same_account(row):
             return False
-        return rules.may_resend(terms, firsts, stamp(self._parts.env), resends=resends)
+        now = stamp(self._parts.env, firsts)
+        return rules.may_resend(terms, firsts.stamps, now, resends=resends)
+
+    async def _list_firsts(self, key: str) -> FirstSends:
+        asked_ms = self._parts.env.monotonic_ms()
+        return replace(await self._parts.store.list_first_sends(key), asked_ms=asked_ms)
 
     def _is_same_account(self, row: MutationRow) -> bool:
         return row.basis == self._parts.outside.basis_now(row.tool)
 
-    async def _resend(
-        self, live: Live, row: MutationRow, tool: Tool, firsts: tuple[Stamp, ...]
-    ) -> None:
+    async def _resend(self, live: Live, row: MutationRow, tool: Tool, firsts: FirstSends) -> None:
         env = self._parts.env
         new = lifecycle.resend(live.run)
         live.is_out = True
         again = await self._parts.store.send_again(
-            live.fence, live.id, live.stored, new, now=env.now_ms(), boot=env.boot()
+            live.fence, live.id, live.stored, new, now=env.now_ms(), boot=boot_now(self._parts)
         )
         live.move(new)
         await self._ledger.send_recorded(live, again, tool, firsts=firsts, outage=row.outage)

@@ -17,6 +17,7 @@ from typing import Final
 
 from duly.engine import approval
 from duly.engine.base import Parts
+from duly.engine.ended import write_ends
 from duly.engine.late import Late
 from duly.engine.lease import Lease
 from duly.engine.local import bind_granted
@@ -343,6 +344,7 @@ class Engine(WorkLoop[str]):
             self._sharing = self._parts.env.spawn(self._share(), "share")
 
     async def _share(self) -> None:
+        await write_ends(self._parts, self._worker)
         try:
             await self._worker.claims.give_back(self._at_work.keys())
         except StoreError as error:

@@ -67,6 +67,15 @@ class Sending:
         return self.watch.is_out or self.is_late
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A row whose outcome is unknown, as far as the end of its sends goes (L6)."""
+
+    workflow_id: str
+    attempt: int
+    timeout_ms: int
+
+
 class Sends:
     """The sends of each row that is not settled."""
 
@@ -74,6 +83,7 @@ class Sends:
         self._env = env
         self._claims = claims
         self._of: defaultdict[str, list[Sending]] = defaultdict(list)
+        self._unknown: dict[str, Unknown] = {}  # whose end is not on the row yet
 
     def add(self, mutation_id: str, sending: Sending) -> None:
         """Remember a send that begins."""
@@ -82,6 +92,44 @@ class Sends:
     def forget(self, mutation_id: str) -> None:
         """Forget the sends of a row that is settled."""
         self._of.pop(mutation_id, None)
+        self._unknown.pop(mutation_id, None)
+
+    def follow(self, mutation_id: str, workflow_id: str, attempt: int, terms: Terms) -> None:
+        """Have the end of the sends of an unknown row written on it, in a fleet (L6)."""
+        if self._claims.is_of_fleet:
+            self._unknown[mutation_id] = Unknown(workflow_id, attempt, terms.timeout_ms)
+
+    def follow_sent(self, workflow_id: str, sent: Sent) -> None:
+        """Have the end of the sends of a row written on it: what this one came to is unknown."""
+        self.follow(sent.mutation_id, workflow_id, sent.call.attempt, sent.terms)
+
+    def list_ended(self) -> tuple[tuple[str, Unknown, int], ...]:
+        """List the unknown rows of which no send is out here, and in how long none is at all.
+
+        A send under an earlier claim may last as long as its tool may, from our claim on. Of a
+        workflow that is not held here nothing is said.
+        """
+        return tuple(
+            (each, known, self.ends_in_ms(each, known.workflow_id, known.timeout_ms))
+            for each, known in self._unknown.items()
+            if self._claims.holds(known.workflow_id) and not self.is_out(each)
+        )
+
+    def ends_in_ms(self, mutation_id: str, workflow_id: str, timeout_ms: int) -> int:
+        """Return in how long no send of a row is out any more: 0 is now (L6)."""
+        return max(
+            0, self._ended_at(mutation_id, workflow_id, timeout_ms) - self._env.monotonic_ms()
+        )
+
+    def has_written(self, mutation_id: str, known: Unknown) -> None:
+        """Note that the end of a row's sends is on the row."""
+        if self._unknown.get(mutation_id) == known:
+            del self._unknown[mutation_id]
+
+    def _ended_at(self, mutation_id: str, workflow_id: str, timeout_ms: int) -> int:
+        sends = self._of.get(mutation_id, ())
+        over_since_ms = self._claims.over_since_ms(workflow_id, timeout_ms)
+        return max(over_since_ms, *(each.watch.ended_at_ms or 0 for each in sends), 0)
 
     def is_out(self, mutation_id: str) -> bool:
         """Tell whether a send of this row has not returned, or its answer is being written."""
@@ -108,9 +156,7 @@ class Sends:
         overdue_ms = self.overdue_in_ms(mutation_id, terms)
         if overdue_ms is not None:  # a send has not even ended
             return max(overdue_ms, rules.GRACE_MS)
-        sends = self._of.get(mutation_id, ())
-        over_since_ms = self._claims.over_since_ms(fence.workflow_id, terms.timeout_ms)
-        ended_at = max(over_since_ms, *(each.watch.ended_at_ms or 0 for each in sends), 0)
+        ended_at = self._ended_at(mutation_id, fence.workflow_id, terms.timeout_ms)
         since_ms = (self._env.monotonic_ms() if said_ms is None else said_ms) - ended_at
         is_settled = rules.is_absence_settled(terms.lag_ms, since_ms)
         return 0 if is_settled else terms.lag_ms - since_ms

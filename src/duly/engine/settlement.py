@@ -3,7 +3,8 @@
 Law 1  An answer is taken only while the mutation is indeterminate, or while nothing could be asked
        for an hour and the person was told (L5).
 Law 2  "It did not happen" is believed no earlier from a person than from the outside (L6), and
-       never while the send itself has not returned: it may still land.
+       never while the send itself has not returned: it may still land. In a fleet the end of the
+       sends stands on the row, by the server's clock, and any host judges by it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from duly.engine.worker import Worker
 from duly.errors import Invalid, RequestRefused
 from duly.rules import lifecycle
 from duly.rules.catalog import Tool
-from duly.rules.ledger import terms_of
+from duly.rules.ledger import Terms, terms_of
 from duly.rules.schedule import SECOND_MS, moment
 from duly.rules.value import Json, encode
 from duly.rules.word import Act, Failure
+from duly.store.base import Fence
 from duly.store.record import Action, MutationRow, Stop
 
 ANSWERS: Final = frozenset({Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP})
@@ -48,8 +50,10 @@ async def settle(
     tool = _find(parts, row.tool)
     if answer in (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN):
         _check_returned(worker, row)
+    ended: int | None = None
     if answer is Act.DID_NOT_HAPPEN:
-        await _check_holder(parts, worker, row.workflow_id)
+        terms = terms_of(row.terms, tool)
+        ended = await _check_absence(parts, worker, live.fence, row, terms, said_ms)
     if answer is Act.TRY_AGAIN:
         await worker.check_repeatable(tool, row)
     now = parts.env.now_ms()
@@ -58,10 +62,6 @@ async def settle(
     if answer is Act.TRY_AGAIN:
         due_at = now
     elif answer is Act.DID_NOT_HAPPEN:
-        terms = terms_of(row.terms, tool)
-        # A person knows what was so when they spoke; the store may have kept us waiting since (L6).
-        wait_ms = worker.ledger.sends.absence_wait_ms(live.fence, row.id, terms, said_ms)
-        _check_time(now - (parts.env.monotonic_ms() - said_ms), wait_ms)
         told = StepFailed(f"{row.tool}: you said that it did not happen", Failure.TRANSIENT)
         stop = worker.successor.stop(live, decided, told)
     await parts.store.settle(
@@ -70,6 +70,7 @@ async def settle(
         result=_result_text(parts, answer, result),
         stop=stop,
         due_at=due_at,
+        ended=ended,
         action=action,
         now=now,
         announce=await Announcements(parts).changed(live, decided),
@@ -90,6 +91,38 @@ def _check_returned(worker: Worker, row: MutationRow) -> None:
         raise RequestRefused(code="still_out", subject=row.tool)
 
 
+async def _check_absence(
+    parts: Parts, worker: Worker, seen: Fence, row: MutationRow, terms: Terms, said_ms: int
+) -> int | None:
+    """Refuse to believe that it did not happen while a send of it may still land (L6).
+
+    A person knows what was so when they spoke; the store may have kept us waiting since. The end of
+    the sends stands on the row, so any host can judge; return it, if this was decided by it. Where
+    it does not, the holder alone knows it, and writes it down when it must refuse.
+    """
+    sends, ended = worker.ledger.sends, None
+    is_held = parts.lease is None or worker.claims.fence_of(row.workflow_id) is not None
+    if parts.lease is not None:
+        ended = await parts.store.find_end(row.id)
+        said_at = parts.lease.clock_least_ms(said_ms)
+        if ended is not None and said_at is not None:
+            wait_ms = max(0, terms.lag_ms - (said_at - ended))
+            if wait_ms == 0:
+                return ended
+            if not is_held:
+                raise _too_early(parts, said_ms, wait_ms)
+    if not is_held:
+        await _check_holder(parts, worker, row.workflow_id)
+    fence = worker.claims.fence_of(row.workflow_id)
+    wait_ms = sends.absence_wait_ms(seen, row.id, terms, said_ms)
+    if wait_ms <= 0:
+        return None
+    if fence is not None and parts.lease is not None and ended is None:
+        in_ms = sends.ends_in_ms(row.id, row.workflow_id, terms.timeout_ms)
+        await parts.store.note_end(fence, row.id, row.attempt, in_ms)
+    raise _too_early(parts, said_ms, wait_ms)
+
+
 async def _check_holder(parts: Parts, worker: Worker, workflow_id: str) -> None:
     """Refuse where another host holds the workflow: only that one knows when the call ended (L6).
 
@@ -106,12 +139,11 @@ async def _check_holder(parts: Parts, worker: Worker, workflow_id: str) -> None:
     raise RequestRefused(code="needs_machine", subject=workflow.name, facts=facts)
 
 
-def _check_time(now: int, wait_ms: int) -> None:
-    if wait_ms <= 0:
-        return
-    # Whole seconds, and never too early: at the named moment the answer is taken.
-    whole_ms = -(-(now + wait_ms) // SECOND_MS) * SECOND_MS
-    raise RequestRefused(code="too_early", facts={"from": moment(whole_ms).isoformat()})
+def _too_early(parts: Parts, said_ms: int, wait_ms: int) -> RequestRefused:
+    """Say from when on it is believed: whole seconds, and never too early (L6)."""
+    said_at = parts.env.now_ms() - (parts.env.monotonic_ms() - said_ms)
+    whole_ms = -(-(said_at + wait_ms) // SECOND_MS) * SECOND_MS
+    return RequestRefused(code="too_early", facts={"from": moment(whole_ms).isoformat()})
 
 
 def _find(parts: Parts, name: str) -> Tool | None:

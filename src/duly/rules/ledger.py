@@ -103,11 +103,15 @@ def overdue_ms(terms: Terms) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A moment by two clocks: the wall's, which can be set, and that of one boot of a machine."""
+    """A moment by three clocks: the wall's, which can be set, one boot's, and that of the server.
+
+    The server's is one for all machines; the host of a file has none (H2).
+    """
 
     at_ms: int
     boot: str | None = None
     boot_ms: int | None = None
+    clock_ms: int | None = None
 
     def since(self, first: Stamp) -> int | None:
         """Return how long ago another moment of the same boot was, if both are known."""
@@ -118,17 +122,43 @@ class Stamp:
         return self.boot_ms - first.boot_ms
 
 
+@dataclass(frozen=True, slots=True)
+class FirstSends:
+    """When each row with a key was first sent, and what the server's clock showed at the reading.
+
+    `asked_ms` is from before they were asked for, by the clock of durations of the one who asked.
+    """
+
+    stamps: tuple[Stamp, ...] = ()
+    clock_ms: int | None = None
+    asked_ms: int = 0
+
+    def clock_at(self, now_ms: int) -> int | None:
+        """Return the server's clock at a moment of that clock of durations; never less than it is.
+
+        >>> FirstSends((), 50_000, 1_000).clock_at(3_000)
+        52000
+        """
+        return None if self.clock_ms is None else self.clock_ms + now_ms - self.asked_ms
+
+
+NO_SENDS: Final = FirstSends()
+
+
 def age_ms(first: Stamp, now: Stamp) -> float:
     """Return how old something first sent then is now; never younger than it is (L7).
 
     Within one boot its clock is exact. It misses only the time in which a whole virtual machine
-    stood still, which the wall clock knows: the older of the two is believed. After a reboot there
-    is only the wall clock, with a margin; one that stands before the first send says nothing.
+    stood still, which the wall clock knows: the older of the two is believed. After a reboot, or
+    on another machine, there is the server's clock, which is one for all of them, or else only the
+    wall clock. It counts with a margin; one that stands before the first send says nothing.
     """
     by_wall = now.at_ms - first.at_ms
     by_boot = now.since(first)
     if by_boot is not None:
         return max(by_boot, by_wall)
+    if now.clock_ms is not None and first.clock_ms is not None:
+        by_wall = now.clock_ms - first.clock_ms
     return by_wall + CLOCK_MARGIN_MS if by_wall >= 0 else math.inf
 
 

@@ -25,6 +25,7 @@ from duly.store import (
     repair,
     run,
     seal,
+    sent,
     slip,
     subscription,
     token,
@@ -138,7 +139,9 @@ class Store:
     reseal = barrier(approval.reseal)
     list_ended = read(seal.list_ended)
     reseal_ended = in_turns(seal.reseal_ended)
-    list_first_sends = read(ledger.list_first_sends)
+    list_first_sends = read(sent.list_first_sends)
+    note_end = rider(sent.note_end)
+    find_end = read(sent.find_end)
     count_sent = read(ledger.count_sent)
 
     # Blobs

@@ -73,13 +73,18 @@ def join(
     lease_ms: int | None = None,
     name: str | None = None,
     machine: str | None = None,
-) -> None:
-    """Write that a host is here; one without a lease has the file's lock, and is alone (H6)."""
+) -> int | None:
+    """Write that a host is here; one without a lease has the file's lock, and is alone (H6).
+
+    Return what the database's clock shows, by which its lease counts.
+    """
     if lease_ms is None:
         tx.write("leave_all")
-    lease_until = None if lease_ms is None else tx.clock_ms + lease_ms
+    clock = None if lease_ms is None else tx.clock_ms
+    lease_until = None if clock is None or lease_ms is None else clock + lease_ms
     named = {"id": host_id, "name": name, "machine": machine, "timeline": tx.timeline}
     tx.write("join_host", **named, lease_until=lease_until, now=now)
+    return clock
 
 
 def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False) -> Renewed:

@@ -16,7 +16,7 @@ from duly.errors import NotFound, Stale, see
 from duly.rules.access import Step
 from duly.rules.forgetting import ERASED_ARGS
 from duly.rules.late import LateAnswer, keep_late, read_late
-from duly.rules.ledger import Knowledge, Stamp, idempotency_key
+from duly.rules.ledger import Knowledge, idempotency_key
 from duly.rules.lifecycle import Change, Run, act
 from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
@@ -24,7 +24,7 @@ from duly.rules.schedule import DAY_MS
 from duly.rules.seal import judge, make_seal
 from duly.rules.word import Act, Known, MutationStatus, Status
 from duly.store import recording, statements
-from duly.store.base import Fence, Transaction
+from duly.store.base import Fence, Transaction, stale
 from duly.store.record import (
     Action,
     Call,
@@ -207,12 +207,18 @@ def settle(
     result: str | None = None,
     stop: Stop | None = None,
     due_at: int | None = None,
+    ended: int | None = None,
     action: Action,
     now: int,
     announce: tuple[JournalEvent, ...] = (),
 ) -> Change:
-    """Decide an unknown mutation by a person's answer; of two answers one wins (L5, L10)."""
+    """Decide an unknown mutation by a person's answer; of two answers one wins (L5, L10).
+
+    With `ended` it was decided on the end of its sends that the row has, which must be there (L6).
+    """
     mutation, run = read_held(tx, mutation_id)
+    if ended is not None and tx.one("find_end", id=mutation_id) != (ended,):
+        raise stale(f"mutation {mutation_id}")
     change = act(run.state, answer, is_told=bool(mutation.outage_told))
     known = None if answer is Act.TRY_AGAIN else Knowledge(Known.SETTLED, by=action.by, said=answer)
     recorded = Recorded(mutation.attempt, result=result, due_at=due_at, known=known)
@@ -286,11 +292,6 @@ def keep_handle(
         seal=make_seal(key, replace(row.facts, handle=handle)),
         now=now,
     )
-
-
-def list_first_sends(tx: Transaction, key: str) -> tuple[Stamp, ...]:
-    """List when each row that has this key was first sent (L7)."""
-    return tuple(Stamp(*row) for row in tx.all("list_first_sends", key=key))
 
 
 def read_mutation(tx: Transaction, mutation_id: str) -> MutationRow:
@@ -369,6 +370,7 @@ def open_row(
         key_lifetime_ms=None if terms is None else terms.key_lifetime_ms,
         boot=None if sent_at is None else boot.id,
         boot_ms=None if sent_at is None else boot.ms,
+        clock=None if sent_at is None else boot.clock_ms,
         asked=int(call.asked),
         approved_by=call.approved_by,
         allowance_id=call.allowance_id,
@@ -407,6 +409,7 @@ def _send_row(
         is_resend=int(is_resend),
         boot=boot.id,
         boot_ms=boot.ms,
+        clock=boot.clock_ms,
         basis=basis,
         now=now,
     )

@@ -349,8 +349,7 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "needs_machine": (
         "Workflow {subject} uses files of one machine[, {machine}], and no host there holds it.",
-        "Start Duly there and say so there; ten minutes after that machine left, any host takes "
-        "this answer.",
+        "Start Duly there and say so there, or wait until it is gone for ten minutes.",
     ),
     "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
     "fenced": (

@@ -1,5 +1,5 @@
 -- Brings a store of schema 5 to schema 6, in one transaction, after the store was copied (H4): the machine
--- whose files a workflow uses (H7), the host that calls a handler (H8), the timeline that a host has compared (H10), the handle of a call (L14), what it was sent with (L7), blobs (K15),
+-- whose files a workflow uses (H7), the host that calls a handler (H8), the timeline that a host has compared (H10), the handle of a call (L14), what it was sent with, when, and since when no send is out, by the server's clock (L7, L6), blobs (K15),
 -- accounts that decide over a channel and what they were asked (G11), whether a tool can be asked (K10),
 -- sources that are proposed (M6), what was asked of language models (M2), and an index that has all that the activity of a day is counted from (U1).
 drop index event_consumed;
@@ -10,6 +10,8 @@ alter table workflow add column machine text;
 alter table delivery add column holder text;
 alter table mutation add column handle text;
 alter table mutation add column basis text;
+alter table mutation add column first_clock bigint;
+alter table mutation add column ended_clock bigint;
 -- K15: bytes that a workflow was given. Its scripts see the digest, the size, a name and a type; only tools see the bytes.
 create table blob (
   workflow_id     text not null references workflow (id),

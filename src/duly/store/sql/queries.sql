@@ -543,9 +543,9 @@ delete from recording where workflow_id = :workflow_id and step = 'produce'
 -- insert_mutation
 -- One row per run that makes one, and per run that holds one (L1).
 insert into mutation (id, workflow_id, run_id, held_by, tool, args, title, inputs, key, hash, status, attempt, first_sent_at, sent_at, created_at, updated_at,
-  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, asked, approved_by, allowance_id, seal, basis)
+  lag_ms, timeout_ms, key_lifetime_ms, first_boot, first_boot_ms, first_clock, asked, approved_by, allowance_id, seal, basis)
 values (:id, :workflow_id, :run_id, :run_id, :tool, :args, :title, :inputs, :key, :hash, :status, :attempt, :sent_at, :sent_at, :now, :now,
-  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms, :asked, :approved_by, :allowance_id, :seal, :basis)
+  :lag_ms, :timeout_ms, :key_lifetime_ms, :boot, :boot_ms, :clock, :asked, :approved_by, :allowance_id, :seal, :basis)
 on conflict do nothing
 
 -- move_mutation
@@ -558,11 +558,12 @@ update mutation set status = :status, due_at = case when :status = 'needs_reconc
 where held_by = :held_by and status = :old_status
 
 -- send_mutation
--- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4). What it was sent with stays while that send is unknown.
+-- Same row, same call, same key, one attempt more; the send time is stored first (L7, F4). What it was sent with stays while that send is unknown; a send is out again (L6).
 update mutation set status = 'in_flight', attempt = attempt + 1, resends = resends + :is_resend, is_resent = case when :is_resend = 1 then 1 else is_resent end,
   basis = case when :is_resend = 1 then basis else :basis end,
   first_boot = case when first_sent_at is null then :boot else first_boot end,
   first_boot_ms = case when first_sent_at is null then :boot_ms else first_boot_ms end,
+  first_clock = case when first_sent_at is null then :clock else first_clock end, ended_clock = null,
   first_sent_at = coalesce(first_sent_at, :now), sent_at = :now, due_at = null, updated_at = :now
 where held_by = :held_by and status = :old_status returning id
 
@@ -638,7 +639,20 @@ where id = :id and workflow_id = :workflow_id and status = 'in_flight' and attem
 
 -- list_first_sends
 -- Since when the outside has known a key: the first send of every row that has it (L7).
-select first_sent_at, first_boot, first_boot_ms from mutation where key = :key and first_sent_at is not null
+select first_sent_at, first_boot, first_boot_ms, first_clock from mutation where key = :key and first_sent_at is not null
+
+-- note_end
+-- The host that made, or took over, the sends of an unknown row knows that none is out any more, and since when that counts (L6). The first to know is believed.
+update mutation set ended_clock = coalesce(ended_clock, :clock) where id = :id and workflow_id = :workflow_id and attempt = :attempt
+  and (status = 'needs_reconcile' or status = 'indeterminate')
+
+-- find_status
+-- What is known of a row.
+select status from mutation where id = :id
+
+-- find_end
+-- Of an unknown row: from when on no send of it is out any more, by the server's clock (L6).
+select ended_clock from mutation where id = :id
 
 -- count_refusals
 -- The generation of a set of inputs (L7).

@@ -255,6 +255,8 @@ create table mutation (
   end_seal        text,                                                  -- L15: over all that changes no more; its first word names the key
   handle          text,                                                  -- L14: what the first step of a call of two steps made, as JSON
   basis           text,                                                  -- L7: a digest of the service, the account and the secrets that it was sent with
+  first_clock     bigint,                                                -- L7: what the clock of the server showed at the first send, or a little less; null in a file
+  ended_clock     bigint,                                                -- L6: from when on, by that clock, no send of it is out any more, as its host saw it; null: not known
   check (status <> 'needs_reconcile' or due_at is not null)              -- L5: an unknown row has a time to ask about it
 );
 create index mutation_due on mutation (due_at) where status = 'needs_reconcile';
