@@ -159,7 +159,7 @@ class Notion(TokenService):
         for each in found:
             if self._keys_of(each)[:1] == [call.key]:
                 return Applied({"id": text_at(each, "id"), "url": text_at(each, "url")})
-        if found:
+        if any(call.key not in self._keys_of(each) for each in found):
             return Unsure("a page was found, and it does not show the key")
         return NotApplied() if pick(answer, "has_more") is False else Unsure("there are more")
 
