@@ -201,6 +201,24 @@ async def test_every_update_is_returned_and_forgotten_two_looks_later(server: Bo
     assert (await look(bot, after))[0] == [181]
 
 
+async def test_updates_that_another_took_are_missed_aloud(server: BotServer) -> None:
+    """K11: what one workflow lets Telegram forget, another never sees; its look says so."""
+    mine, others = connect(server), connect(server)
+    server.write_to_bot(1)
+    _, after, _ = await look(mine)
+    for number in (2, 3, 4):
+        server.write_to_bot(number)
+    theirs = None
+    for number in (5, 6, 7):  # the third look lets Telegram forget what the first returned
+        _, theirs, _ = await look(others, theirs)
+        server.write_to_bot(number)
+    page = await mine.updates(after)
+    assert [each["id"] for each in page.items] == ["5", "6", "7"]
+    assert str(page.names["problem"]).startswith("3 updates before these were never returned")
+    page = await mine.updates(page.names["last_cursor"])
+    assert page.names["problem"] is None
+
+
 async def test_a_cursor_that_a_script_made_up_lets_nothing_be_forgotten(server: BotServer) -> None:
     """K5: nor one of another token; a text that is none at all is refused."""
     server.write_to_bot(1)

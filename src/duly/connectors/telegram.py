@@ -7,6 +7,7 @@ Law 1: the Bot API takes no key and finds no message again. So a send whose answ
        repeated, and a person decides about it (L5).
 Law 2: Telegram forgets an update when a later one is asked for. A look lets it forget only what the
        look before the last returned, and only a cursor that a look has made does that (K5, K11).
+       Updates are numbered one after the other, so a look says if others were let go in between.
 Law 3: the token stands in the path of every request, and in nothing that is shown (K4).
 """
 
@@ -48,6 +49,10 @@ ANSWER_MAX: Final = 100
 # Telegram keeps an update for a day. After a week without any, it counts from another number.
 CURSOR_MS_MAX: Final = 2 * DAY_MS
 CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})\.([0-9a-f]{32})")
+LOST: Final = (
+    "{} updates before these were never returned: another program or workflow took them, or they"
+    " were older than a day"
+)
 MESSAGES: Final = ("message", "edited_message", "channel_post", "edited_channel_post")
 CONFLICT: Final = 409
 # A token that is malformed is "not found" to the Bot API.
@@ -181,7 +186,9 @@ class Telegram(Timed, Rest):
         cursor = BotCursor(before.last, page[-1][0], self.now_ms()) if page else before
         is_more = len(new) > PAGE or len(found) == ANSWER_MAX
         items = [_item(number, update) for number, update in page]
-        return Page(items, last_cursor=cursor.write(token), has_more=is_more)
+        lost = page[0][0] - before.last - 1 if page and before.last else 0
+        names: dict[str, Json] = {"last_cursor": cursor.write(token), "has_more": is_more}
+        return Page(items, **names, problem=LOST.format(lost) if lost else None)
 
     async def _updates(self, fields: list[tuple[str, str]]) -> list[tuple[int, dict[str, Any]]]:
         request = self._request("GET", add_query(self._method("getUpdates"), fields))
