@@ -36,23 +36,33 @@ from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure, Verdic
 from duly.connectors.google import CLIENT_NEED, Google, list_at, mark_of, text_at
 from duly.connectors.json_answer import pick
 from duly.connectors.need import Need
+from duly.connectors.sheet_cursor import (
+    cut_empty,
+    ids_of,
+    is_empty,
+    read_cursor,
+    seal_of,
+    write_cursor,
+)
 from duly.connectors.template import MISSING
 from duly.errors import ConfigError, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
 
 SPREADSHEET: Final = re.compile(r"[A-Za-z0-9_-]{10,200}")
 PAGE_ROWS: Final = 500
+PASSED_ROWS: Final = 5_000  # of those before a cursor that are read at once
+FIRST_ROW: Final = 2  # the first names the columns
 ROWS_MAX: Final = 20_000  # so many keys are looked through for one row
 COLUMNS_MAX: Final = 200
 CELL_CHARS_MAX: Final = 50_000  # Google's own limit
-NUMBER_CHARS_MAX: Final = 9
 LAG_S: Final = 200.0  # Google works on a request for at most 180 s
 VALUES: Final = {"valueRenderOption": "UNFORMATTED_VALUE", "majorDimension": "ROWS"}
 
 
 class SheetRow(TypedDict):
-    """One row: its number, its key if it has one, and its cells by the names of the columns."""
+    """One row: an id that does not move, its number, its key if it has one, and its cells."""
 
+    id: str
     row: int
     key: str
     cells: dict[str, Any]
@@ -131,27 +141,50 @@ class Sheets(Google):
     async def read(self, after: str | None = None) -> Page[SheetRow]:
         """List the rows below the first, in their order.
 
-        Returns a page of {row, key, cells}; `cells` has a value for each column. `key` is empty
-        where nothing stands in the key column: such a row cannot be changed by `update`.
+        Returns a page of {id, row, key, cells}; `cells` has a value for each column. Use `id` as
+        message id: `row` changes when a row above is deleted. `key` is empty where nothing stands
+        in the key column: such a row cannot be changed by `update`. If a row above the cursor was
+        changed, deleted or inserted, all rows come again, under the ids that they had.
         """
         self.require("read")
-        if after is not None and (not after.isdecimal() or len(after) > NUMBER_CHARS_MAX):
-            raise Refused(f"after is {after[:50]!r}, which is no number of a row.")
         head = await self._head()
-        first = 2 if after is None else max(2, int(after) + 1)
+        before = await self._passed(after, head)
+        first = FIRST_ROW + len(before)
         last = min(head.rows, first + PAGE_ROWS - 1)
         if first > head.rows or not head.columns:
-            return Page([], last_cursor=after, has_more=False)
+            return Page([], last_cursor=write_cursor(before), has_more=False)
         found = await self._values(f"A{first}:{head.last}{last}")
+        ids = ids_of([*before, *found], head.key_at)[len(before) :]
         items: list[SheetRow] = [
-            {"row": first + at, "key": _key_of(cells, head), "cells": _cells(cells, head)}
+            {
+                "id": ids[at],
+                "row": first + at,
+                "key": _key_of(cells, head),
+                "cells": _cells(cells, head),
+            }
             for at, cells in enumerate(found)
-            if any(each not in ("", None) for each in cells)
+            if not is_empty(cells)
         ]
         # Rows at the end that are empty are not counted: the next row is written there.
-        end = items[-1]["row"] if items else (first - 1 if after is not None else None)
         is_more = len(found) == PAGE_ROWS and last < head.rows
-        return Page(items, last_cursor=None if end is None else str(end), has_more=is_more)
+        whole = [*before, *found] if is_more else cut_empty([*before, *found])
+        return Page(items, last_cursor=write_cursor(whole), has_more=is_more)
+
+    async def _passed(self, after: str | None, head: _Head) -> list[list[Any]]:
+        """Return the rows that a cursor has passed, if they are the same now; else none (K11)."""
+        if after is None:
+            return []
+        count, seal = read_cursor(after)
+        found: list[list[Any]] = []
+        while seal and len(found) < count:
+            first = FIRST_ROW + len(found)
+            last = min(FIRST_ROW + count - 1, first + PASSED_ROWS - 1)
+            if first > head.rows or not head.columns:
+                return []
+            rows = await self._values(f"A{first}:{head.last}{min(last, head.rows)}")
+            # Google leaves out what is empty at the end.
+            found += [*rows, *[[]] * (last - first + 1 - len(rows))]
+        return found if seal and seal_of(found) == seal else []
 
     @mutation(
         noun="row",

@@ -59,6 +59,7 @@ from duly.rules.value import Json
 EMOJI: Final = re.compile(r"[a-z0-9_+'-]{1,100}(?:::skin-tone-[2-6])?")
 NAME_CHARS_MAX: Final = 200
 PAGE: Final = 100
+NOTHING_YET: Final = "0.000000"  # a cursor before every message
 ANSWER_MAX: Final = 200
 KEY: Final = KeyPlace("field", "metadata.event_payload.key")
 KEY_AT: Final = "metadata.event_payload.key"
@@ -96,7 +97,7 @@ class Slack(TokenService):
             for each in list_at(answer, "channels")
         ]
         following = text_at(answer, "response_metadata.next_cursor") or None
-        return Page(items, last_cursor=following or after, has_more=following is not None)
+        return Page(items, last_cursor=following, has_more=following is not None)
 
     @read
     async def history(
@@ -115,7 +116,8 @@ class Slack(TokenService):
             raise Refused(f"{channel} has {most}. Look more often, or begin without after.")
         found.sort(key=lambda each: tuple(map(int, text_at(each, "ts").split("."))))
         page = found[:PAGE] if is_since else found[-PAGE:]
-        last = text_at(page[-1], "ts") if page else after
+        # Where nothing was, the next look reads all that came since (K11).
+        last = text_at(page[-1], "ts") if page else after or NOTHING_YET
         is_more = is_since and len(found) > PAGE
         return Page([slack_message(each) for each in page], last_cursor=last, has_more=is_more)
 
@@ -139,7 +141,8 @@ class Slack(TokenService):
             for each in list_at(answer, "files")
         ]
         is_more = number < number_at(answer, "paging.pages")
-        return Page(items, last_cursor=str(number + is_more), has_more=is_more)
+        # The newest are on the first page, so the next look begins there.
+        return Page(items, last_cursor=str(number + 1) if is_more else None, has_more=is_more)
 
     # -- Messages ---------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from duly.rules.value import Json
 ID: Final = re.compile(r"[a-z]{2,12}_[A-Za-z0-9_]{1,250}")
 FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
 PAGE: Final = 100
+NOTHING_YET: Final = "nothing"  # a cursor before every object
 FIELDS_MAX: Final = 200
 DEPTH_MAX: Final = 5
 KEY_LIFETIME_S: Final = 23 * 3600  # Stripe forgets a key after at least 24 hours
@@ -86,14 +87,34 @@ class Stripe(TokenService):
         Returns a page of {id, kind, created_at, amount, currency, status, customer, email, data};
         without `after` the newest ones.
         """
+        if after == NOTHING_YET:
+            return await self._list_all(kind)
         query: dict[str, Json] = {"limit": PAGE}
         if after is not None:
             query["ending_before"] = _id(after)
         answer = await self.fetch(f"/{_kind(kind, LISTED)}", query)
         items = [_object(each) for each in reversed(list_at(answer, "data"))]
         is_more = after is not None and pick(answer, "has_more") is True
-        last = items[-1]["id"] if items else after
+        last = items[-1]["id"] if items else after or NOTHING_YET
         return Page(items, last_cursor=last, has_more=is_more)
+
+    async def _list_all(self, kind: str) -> Page[StripeObject]:
+        """List the oldest of all objects: there were none at the look before (K11)."""
+        found: list[Any] = []
+        query: dict[str, Json] = {"limit": PAGE}
+        for _ in range(PAGES_MAX):
+            answer = await self.fetch(f"/{_kind(kind, LISTED)}", query)
+            found += list_at(answer, "data")
+            if pick(answer, "has_more") is not True or not found:
+                break
+            query["starting_after"] = text_at(found[-1], "id")
+        else:
+            most = f"more than {PAGES_MAX * PAGE:,} {kind} since"
+            raise Refused(f"There are {most}. Look more often, or begin without after.")
+        items = [_object(each) for each in reversed(found)]
+        page, last = items[:PAGE], items[PAGE - 1 : PAGE] or items[-1:]
+        cursor = last[0]["id"] if last else NOTHING_YET
+        return Page(page, last_cursor=cursor, has_more=len(items) > PAGE)
 
     @read(by_id=True)
     async def get(self, kind: str, id: str) -> StripeObject | None:  # noqa: A002

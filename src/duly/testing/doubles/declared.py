@@ -106,8 +106,9 @@ class DeclaredDesk(MicrosoftRoutes):
 
     @route("GET", "/todoist/tasks", query=("project_id", "cursor"))
     def tasks(self, ask: ServiceAsk) -> ServiceReply:
-        """List the open tasks."""
-        return ServiceReply({"results": ask.account["made"], "next_cursor": None})
+        """List the open tasks, 50 on a page unless it is said."""
+        page, following = _page(ask, ask.account["made"], "cursor", 50)
+        return ServiceReply({"results": page, "next_cursor": following})
 
     @route("POST", "/trello/cards", query=())
     def trello(self, ask: ServiceAsk) -> ServiceReply:
@@ -137,10 +138,12 @@ class DeclaredDesk(MicrosoftRoutes):
 
     @route("GET", "/jira/rest/api/3/search/jql", query=("jql", "fields", "nextPageToken"))
     def search(self, ask: ServiceAsk) -> ServiceReply:
-        """Find issues by a label."""
+        """Find issues by a label, 50 on a page."""
         label = ask.query["jql"].rpartition(" = ")[2].strip('"')
         found = [each for each in ask.account["made"] if label in each["fields"]["labels"]]
-        return ServiceReply({"issues": found, "isLast": True})
+        page, following = _page(ask, found, "nextPageToken", 50)
+        more = {"isLast": True} if following is None else {"nextPageToken": following}
+        return ServiceReply({"issues": page, **more})
 
     @route("POST", "/jira/rest/api/3/issue/{issue}/comment", query=())
     def jira_comment(self, ask: ServiceAsk, issue: str) -> ServiceReply:
@@ -178,5 +181,14 @@ class DeclaredDesk(MicrosoftRoutes):
 
     @route("GET", "/hubspot/crm/v3/objects/contacts", query=("limit", "after"))
     def contacts(self, ask: ServiceAsk) -> ServiceReply:
-        """List contacts."""
-        return ServiceReply({"results": ask.account["made"]})
+        """List contacts, at most a hundred on a page."""
+        page, following = _page(ask, ask.account["made"], "after", 100)
+        more = {} if following is None else {"paging": {"next": {"after": following}}}
+        return ServiceReply({"results": page, **more})
+
+
+def _page(ask: ServiceAsk, found: list[Any], name: str, size: int) -> tuple[list[Any], str | None]:
+    """Return a page behind a cursor, and the cursor of the next."""
+    at = int(ask.query.get(name) or 0)
+    end = at + min(int(ask.query.get("limit", size)), size)
+    return found[at:end], str(end) if end < len(found) else None

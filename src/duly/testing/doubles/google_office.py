@@ -211,6 +211,14 @@ class DriveRoutes(ServiceDouble):
         """List files; of the language of searches it knows the terms that it names."""
         tests = [_term(each) for each in _split(ask.query.get("q", ""))]
         found = [each for each in ask.account["files"].values() if all(t(each) for t in tests)]
+        order = ask.query.get("orderBy", "")
+        if order not in ("", "modifiedTime", "modifiedTime desc"):
+            raise Rejected(400, "badRequest", "The order is not known here.")
+        if order:
+            # Of files of one moment the later one is the newer.
+            found.sort(key=lambda each: str(each.get("modifiedTime", "")))
+        if order.endswith(" desc"):
+            found.reverse()
         page = page_of(ask, found, "files")
         return ServiceReply({"files": [], "incompleteSearch": False, **page})
 

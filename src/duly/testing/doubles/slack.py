@@ -176,7 +176,10 @@ class SlackDouble(ServiceDouble):
     @route("GET", "/conversations.list", scopes=("channels:read",))
     def channels(self, ask: ServiceAsk) -> ServiceReply:
         """List the channels."""
-        return _ok(channels=ask.account["channels"], response_metadata={"next_cursor": ""})
+        found, at = ask.account["channels"], int(ask.query.get("cursor") or 0)
+        end = at + min(int(ask.query.get("limit", 100)), self.page_max)
+        cursor = str(end) if end < len(found) else ""
+        return _ok(channels=found[at:end], response_metadata={"next_cursor": cursor})
 
     @route("GET", "/auth.test")
     def who(self, ask: ServiceAsk) -> ServiceReply:
@@ -187,8 +190,11 @@ class SlackDouble(ServiceDouble):
 
     @route("GET", "/files.list", scopes=("files:read",), query=("channel", "count", "page"))
     def files(self, ask: ServiceAsk) -> ServiceReply:
-        """List the files of a channel."""
-        return _ok(files=ask.account["files"], paging={"page": 1, "pages": 1})
+        """List the files of a channel, the newest first."""
+        found, size = ask.account["files"][::-1], int(ask.query.get("count", 100))
+        number = int(ask.query.get("page", 1))
+        page = found[(number - 1) * size : number * size]
+        return _ok(files=page, paging={"page": number, "pages": -(-len(found) // size)})
 
     @route("GET", "/files.info", scopes=("files:read",), query=("file",))
     def info(self, ask: ServiceAsk) -> ServiceReply:
