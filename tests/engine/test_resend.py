@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from duly.connectors.base import Applied, Call, Connector, NotApplied, mutation
+from duly.engine.claims import Claims
 from duly.errors import NotSent, UnknownOutcome
 from duly.rules.word import MutationStatus as Row
 from duly.rules.word import Status
@@ -178,6 +179,27 @@ async def test_a_key_is_as_old_as_its_first_send_by_any_row(duly_world: Stage) -
     assert play.asks() == 0
     await play.pass_by(10)  # 975 + 30 of the timeout is past the life of the key
     assert (play.sends(), play.asks()) == (3, 1)
+
+
+async def test_a_key_that_outlives_no_wait_for_the_lease_is_not_used(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L7: a send waits until enough of the lease is left; by then the key may be forgotten."""
+    lifetime_s = TIMEOUT_S + LAG_S + 13
+    play = await idempotent(
+        duly_world, *[Fault.AMBIGUOUS_BEFORE] * 9, key_lifetime_s=lifetime_s, lag_s=LAG_S
+    )
+    assert play.sends() == 2
+
+    async def wait(*_: Any) -> None:
+        """Be renewed after so long as a lease of 15 s allows."""
+        await duly_world.env.sleep(4)
+
+    monkeypatch.setattr(Claims, "until_sendable", wait)
+    async with play.host.running():
+        await duly_world.advance(30)
+    row = await play.row()
+    assert (play.sends(), play.asks(), row.resends) == (2, 1, 1)
 
 
 async def test_the_age_of_a_key_is_asked_again_right_before_the_first_byte(

@@ -139,7 +139,7 @@ class Ledger:
 
         What was granted when it was made may have been taken back since: then nothing is sent, and
         the run waits for the grant as if the outside had said no (A1). `firsts` are the first sends
-        with the key of an unknown call: writing the send down may have outlasted the key (L7).
+        with the key of an unknown call: writing and waiting may have outlasted the key (L7).
         """
         env = self._parts.env
         if await self.refuse_changed(live, row):
@@ -162,12 +162,9 @@ class Ledger:
         is_resend = live.run.status is Status.PAUSED_RECONCILIATION
         if lacking is not None:
             heard = Heard(Answer.PERMISSION, error=lacking.error)
-        elif is_resend and not rules.is_key_alive(terms, firsts.stamps, stamp(env, firsts)):
-            told = NotSent(code="key_forgotten")
-            heard = Heard(Answer.NOT_SENT, error=told, is_expired=True)
         else:
             live.is_out = True
-            heard = await self._send(live, sent)
+            heard = await self._send(live, sent, firsts if is_resend else None)
         await self._take_in(live, sent, heard)
 
     async def refuse_changed(self, live: Live, row: MutationRow) -> bool:
@@ -203,11 +200,14 @@ class Ledger:
 
     # -- Sending --------------------------------------------------------------------------------
 
-    async def _send(self, live: Live, sent: Sent) -> Heard:
+    async def _send(self, live: Live, sent: Sent, firsts: FirstSends | None = None) -> Heard:
         """Let the connector make the change, within the tool's time (L4)."""
         env, tool = self._parts.env, sent.tool
         await bind(self._parts, live.fence, tool)
         await self._claims.until_sendable(live.fence)
+        if firsts and not rules.is_key_alive(sent.terms, firsts.stamps, stamp(env, firsts)):
+            live.is_out = False
+            return Heard(Answer.NOT_SENT, error=NotSent(code="key_forgotten"), is_expired=True)
         begun_at = env.monotonic_ms()
         # Counted from now: the barrier that wrote the row may have taken its time (L7).
         send_by = moment(env.now_ms() + round(tool.timeout_s * 1000))
