@@ -72,6 +72,14 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
 
 BREAKS = (
     Break(
+        "H9",
+        "duly.store.bell",
+        "LOOK_S",
+        15.0,
+        ("tests/engine/test_bell.py::test_a_host_that_hears_nothing_looks_once_a_second",),
+        "a host that hears nothing looks four times a minute",
+    ),
+    Break(
         "L7",
         "duly.engine.ledger",
         "Ledger._send",
