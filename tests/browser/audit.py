@@ -8,32 +8,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from duly.faces.web.look import HTML, _write
+from tests.browser.judge import AXE, BY_LOOK, LOOKS, SOME_LOOKS, list_findings
 from tests.browser.picture import shrink
 from tests.browser.stand import NARROW, WIDE, Person
 from tests.browser.walk import article, letter
 
-Scheme: TypeAlias = Literal["light", "dark"]
-AXE: Final = Path(str(files("axe_playwright_python"))) / "axe.min.js"
-# What is read out does not depend on colours and width, so the other looks are for these alone.
-BY_LOOK: Final = ["color-contrast", "scrollable-region-focusable", "target-size"]
-LOOKS: Final[tuple[tuple[ViewportSize, Scheme, list[str] | None], ...]] = (
-    (WIDE, "light", None),
-    (WIDE, "dark", BY_LOOK),
-    (NARROW, "light", BY_LOOK),
-    (NARROW, "dark", BY_LOOK),
-)
 PICTURED: Final = ((WIDE, "light"), (NARROW, "dark"))
-RUN: Final = """rules => axe.run(rules ? { runOnly: rules } : {}).then(
-  found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
-# How far the page is wider than its window; a part that scrolls by itself counts for nothing.
-TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 PICTURES: Final = {
     "/": "page-home",
     "/w/letters": "page-workflow",
@@ -69,6 +55,15 @@ PAGES: Final = (
     ),
 )
 
+# Other states of these pages, looked at in two ways alone; `judge` looks at more on its way.
+STATES: Final = (
+    *("/w/letters?text=Letter&status=done", "/w/letters?status=skipped", "/find?text=nothing+here"),
+    *("/w/letters/outputs?status=done", "/w/letters/runs?status=committed"),
+    *("/w/letters/versions/1.0..2.0?what_if=1", "/why/bus:{bus}"),
+)
+# What a walk shows to `judge`, because it is the one that comes there.
+JUDGED: Final = ("/proposals/{proposal}",)
+
 # What a mail asks about stands only behind the code in the mail; so the page is given the facts.
 ASKED: Final = {
     "text": "Letters wants to send a letter.\n\nTo: ada@example.org\nSubject: " + "Hello " * 40,
@@ -89,13 +84,13 @@ def audit(person: Person, pictures: Path) -> None:
     person.goes(page, "/")
     article(page, "Letter to look at")
     names = _names(page, person)
-    for path in PAGES:
+    for path in (*PAGES, *STATES):
         person.goes(page, path.format(**names))
         page.evaluate(source)
-        for size, scheme, rules in LOOKS:
+        for size, scheme, rules in LOOKS if path in PAGES else SOME_LOOKS:
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
-            found += _judge(page, f"{path} ({scheme})", rules)
+            found += list_findings(page, f"{path} ({scheme})", rules)
             if (size, scheme) in PICTURED and (name := PICTURES.get(path)) is not None:
                 _take(page, pictures / f"{name}-{size['width']}.png")
     window.close()
@@ -115,7 +110,7 @@ def _without_scripts(person: Person, axe: str, names: dict[str, str]) -> Iterato
         page.evaluate(axe)
         for size in (WIDE, NARROW):
             page.set_viewport_size(size)
-            yield from _judge(page, f"{path} (no script)", None if size is WIDE else BY_LOOK)
+            yield from list_findings(page, f"{path} (no script)", None if size is WIDE else BY_LOOK)
     window.close()
 
 
@@ -125,15 +120,6 @@ def _answer_asked(window: BrowserContext) -> None:
     given = {**around, "is_live": False, "is_part": False, "zone": "UTC"}
     text = _write("asked.html", {**given, "code": "0" * 22, "told": "", "asked": ASKED})
     window.route("**/ask?code=shown", lambda each: each.fulfill(content_type=HTML, body=text))
-
-
-def _judge(page: Page, path: str, rules: list[str] | None) -> Iterator[str]:
-    """Say what is wrong with a page as it looks now."""
-    width = page.evaluate("innerWidth")
-    for rule, nodes in page.evaluate(RUN, rules):
-        yield f"{path} at {width}: {rule} {nodes[:3]}"
-    if (wider := page.evaluate(TOO_WIDE)) > 0:
-        yield f"{path} at {width}: {wider} px too wide"
 
 
 def _names(page: Page, person: Person) -> dict[str, str]:
@@ -146,7 +132,14 @@ def _names(page: Page, person: Person) -> dict[str, str]:
     person.goes(page, "/w/letters")
     came = page.locator("tr[data-item]", has_text="Letter to Ada").get_by_role("link").first
     seq = str(came.get_attribute("href")).rpartition("/")[2]
-    return {"mutation": mutation, "failed": run, "seq": seq}
+    person.goes(page, "/bus")
+    told = page.locator("tbody[data-rows] tr[data-item]").first
+    return {
+        "mutation": mutation,
+        "failed": run,
+        "seq": seq,
+        "bus": str(told.get_attribute("data-key")),
+    }
 
 
 def _take(page: Page, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.judge import judge
 from tests.browser.stand import Person, age, call
 from tests.faces.real import wait_for
 
@@ -137,6 +138,7 @@ def changed_call_stays_as_it_was_shown(person: Person, page: Page) -> None:
     each.get_by_role("button", name="Approve").click()
     expect(page.locator("h1")).to_contain_text("Conflict")
     expect(page.locator("main")).to_contain_text("Dear Eve")
+    judge(person, page, "a conflict")
     person.problems[:] = [each for each in person.problems if "409" not in each]
     for title in ("To be amended", "Note to Dan"):
         person.goes(page, "/")
@@ -183,6 +185,7 @@ def several_at_once(person: Person, page: Page) -> None:
         article(page, title).get_by_label("Approve with the others").check()
     page.get_by_role("button", name="Approve the ticked calls of post.send").click()
     expect(page.locator("td", has_text="done")).to_have_count(2)
+    judge(person, page, "several approved")
     page.get_by_role("link", name="Back").click()
     each = article(page, "Card to Eve")
     each.get_by_role("button", name="Reject").click()
@@ -239,6 +242,7 @@ def webhook_comes_in(person: Person, page: Page) -> None:
     page.get_by_label("Topic of the webhook").select_option("letter.came")
     page.get_by_role("button", name="Open a webhook").click()
     expect(page.locator("h1")).to_contain_text("Done")
+    judge(person, page, "a secret that is shown once")
     names, values = (page.locator(each).all_inner_texts() for each in ("dt", "dd"))
     told = dict(zip(names, values, strict=False))
     person.goes(page, "/w/cards")
@@ -270,6 +274,7 @@ def proposals_are_decided(person: Person, page: Page) -> None:
         person.goes(page, "/")
         page.get_by_role("link", name="Read and compare").click()
         expect(page.locator(".diff .added")).to_contain_text(claim)
+        judge(person, page, "a proposal")
         if claim == "Say goodbye":
             page.get_by_label("Reason").fill("Too sad")
             page.get_by_role("button", name="Decline").click()
@@ -288,6 +293,7 @@ def phone_is_paired(person: Person, page: Page) -> None:
     page.get_by_role("button", name="Show a code").click()
     expect(page.locator("svg.qr")).to_be_visible()
     expect(page.locator("main")).to_contain_text("no phone reaches it")
+    judge(person, page, "a link as a picture")
     link = page.locator("main code").inner_text()
     other = person.browser.new_context(base_url=person.url)
     phone = other.new_page()
