@@ -11,8 +11,9 @@ from typing import Final
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.browser.audit import AXE, BY_LOOK, KEEP, RUN, TOO_WIDE, _take
+from tests.browser.audit import KEEP, _take
 from tests.browser.chromium import find
+from tests.browser.judge import AXE, BY_LOOK, RUN, TOO_WIDE
 from tests.browser.stand import NARROW, WAIT_MS, WIDE
 from tests.faces.real import PATIENCE_S
 

@@ -144,7 +144,7 @@ async def test_what_answers_a_form_is_text(past: tuple[Path, Facts], subtests: A
 
 
 # Questions with what they are asked on this store. The others need a service, a caller or a model,
-# run a script, or are what `UNEQUAL` says.
+# run a script, or say something else each moment.
 ASKED: Final[dict[str, dict[str, Any]]] = {
     "actions": {"workflow": "asks", "limit": 5},
     "allowances": {"workflow": "asks"},
