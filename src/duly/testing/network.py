@@ -74,10 +74,13 @@ class WebReply:
 UNCLEAR: Final = ("500 No", "502 No", "503 No", "504 No", "302 Found", "303 See")
 WEB_REPLIES: Final = (
     *(WebReply(each, "Location: /elsewhere\r\n", is_done=True) for each in UNCLEAR),
-    *(WebReply(each) for each in ("400 No", "401 No", "403 No", "404 No", "409 No", "425 No")),
+    *(WebReply(each) for each in ("400 No", "401 No", "403 No", "404 No", "409 No")),
     *(WebReply(each, "Location: /elsewhere\r\n") for each in ("307 Go", "308 Go", *UNCLEAR)),
     WebReply("429 Wait"),
     WebReply("429 Wait", "Retry-After: 7\r\n"),
+    # A time to wait makes no certain *no* of a server error, and no rate limit of a refusal.
+    WebReply("503 No", "Retry-After: 7\r\n", is_done=True),
+    *(WebReply(f"{each} No", "Retry-After: 7\r\n") for each in (401, 403, 425)),
     WebReply("201 Made", body='{"id": ', is_done=True),
     WebReply("200 Well", body="", is_done=True),
 )
