@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duly.api.page import PAGE_ROWS_MAX
+from duly.desk.offer import OFFERS, Place
 from duly.faces.web.guard import HEADERS
+from duly.faces.web.stream import Written
+from duly.fact import Offer
 from duly.rules.verb import Scope
+from duly.rules.word import Act
 from tests.breaks import Break
 
 GUARD = ("tests/web/test_guard.py",)
@@ -22,6 +27,8 @@ PROCESS = ("tests/web/test_process.py",)
 VERB = ("tests/web/test_verb.py",)
 STREAM = ("tests/web/test_stream.py",)
 RATE = ("tests/web/test_rate.py",)
+ACT = ("tests/web/test_act.py",)
+PAGE = ("tests/web/test_page.py",)
 CONNECT = ("tests/web/test_connect.py",)
 PACE = ("tests/web/test_pace.py",)
 SEARCH = ("tests/web/test_search.py",)
@@ -39,6 +46,16 @@ def _yes(*_: object, **__: object) -> bool:
 def _same_digest(found: Any) -> dict[str, str]:
     """Take every trial for the one that was shown."""
     return {each["tool"]: "shown" for each in found["tools"]}
+
+
+async def _write_once(request: Any, sheet: Any) -> Written:
+    """Write a page as it was in the beginning."""
+    return Written("as it was", b'event: page\ndata: "<main>as it was</main>"\n\n')
+
+
+def _reject_unseen(place: Place) -> list[Offer]:
+    """Offer a no without what was shown."""
+    return [Offer("reject", {"mutation": place.call.id}, "reject")]
 
 
 class _EveryName:
@@ -264,6 +281,66 @@ BREAKS = (
     _break("G12", "duly.rules.webhook", "is_signed", _yes, HOOK, "no signature is looked at"),
     _break("G12", "duly.rules.webhook", "AWAY_S_MAX", 10**9, HOOK, "a message is never too old"),
     _break("G12", "duly.rules.webhook", "is_key", _yes, HOOK, "any key opens the address"),
+    _break(
+        "G11",
+        "duly.store.statements",
+        "check_sends",
+        _nothing,
+        ("tests/desk/test_commands.py", *ACT),
+        "an answer about one send settles a second one",
+    ),
+    _break(
+        "G11",
+        "duly.desk.offer",
+        "OFFERS",
+        {**OFFERS, Act.REJECT: _reject_unseen},
+        ACT,
+        "a no declines a call that was not shown",
+    ),
+    _break(
+        "T3",
+        f"{WEB}.form",
+        "_with_id",
+        lambda verb, form: {name: each for name, each in form.items() if name != "once"},
+        ACT,
+        "an input of the page replaces another one",
+    ),
+    _break("U6", f"{WEB}.form", "IS_TOLD", {}, ACT, "an act that changed nothing says nothing"),
+    _break(
+        "G13",
+        f"{WEB}.stream",
+        "_write",
+        _write_once,
+        STREAM,
+        "a stream says something else than its page",
+    ),
+    _break(
+        "G13",
+        f"{WEB}.stream",
+        "Life.end",
+        _nothing,
+        STREAM,
+        "a page is made although nobody looks at it",
+    ),
+    _break(
+        "G14",
+        f"{WEB}.form",
+        "go",
+        lambda request, back: Response(status_code=204),
+        PAGE,
+        "a form leads nowhere without JavaScript",
+    ),
+    _break(
+        "G15", f"{WEB}.problem", "BY_CODE", {}, VERB, "every refusal has the status of its class"
+    ),
+    _break(
+        "G16",
+        f"{WEB}.export",
+        "guard_parts",
+        list,
+        ("tests/web/test_export.py",),
+        "a text from outside is a formula in a file",
+    ),
     _break(
         "K10",
         f"{WEB}.connect",

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.audit import KEEP, audit, without_javascript
+from tests.browser.live import LIVE, is_as_reloaded
 from tests.browser.stand import WAIT_MS, walking
 from tests.browser.walk import WALKS
 
@@ -22,9 +23,10 @@ def test_a_person_walks_through_every_page(tmp_path: Path, subtests: pytest.Subt
     pictures = Path(os.environ.get(KEEP) or tmp_path)
     with walking(tmp_path / "project") as person:
         page = person.context().new_page()
-        for walk in WALKS:
+        for walk in (*WALKS, *LIVE):
             with subtests.test(walk.__name__):
                 walk(person, page)
+                is_as_reloaded(page)
             assert person.problems == [], walk.__name__
         page.close()
         audit(person, pictures)

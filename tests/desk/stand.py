@@ -60,13 +60,21 @@ class StillEngine:
         self.dropped.append(run_id)
 
     async def settle(
-        self, mutation_id: str, answer: Act, *, said_ms: int, result: Json = None, action: Action
+        self,
+        mutation_id: str,
+        answer: Act,
+        *,
+        said_ms: int,
+        seen: int | None = None,
+        result: Json = None,
+        action: Action,
     ) -> None:
         now = self.parts.env.now_ms()
         is_failed = answer is Act.DID_NOT_HAPPEN
         await self.parts.store.settle(
             mutation_id,
             answer,
+            seen=seen,
             result=encode(result, limit_bytes=1000) if answer is Act.HAPPENED else None,
             stop=Stop(Counts(transient=1), due_at=now + LATER_MS) if is_failed else None,
             due_at=now if answer is Act.TRY_AGAIN else None,

@@ -247,6 +247,20 @@ async def test_of_two_answers_at_once_one_wins(tmp_path: Path) -> None:
         assert (await desk.mutation(desk.scene.mutation_id)).status is MutationStatus.SKIPPED
 
 
+async def test_an_answer_about_fewer_sends_than_there_were_settles_nothing(tmp_path: Path) -> None:
+    """G11, L10: a person who saw one send says nothing about a second one."""
+    async with reception(tmp_path, scene.INDETERMINATE) as desk:
+        mutation = desk.scene.mutation_id
+        seen = (await desk.mutation(mutation)).attempt
+        with pytest.raises(RequestRefused) as refused:
+            await desk.settle(mutation, "did_not_happen", seen=seen - 1)
+        assert refused.value.code == "sent_since"
+        assert (await desk.mutation(mutation)).status is MutationStatus.INDETERMINATE
+        offered = [each.args for each in (await desk.why(mutation)).offers if each.verb == "settle"]
+        assert {each["seen"] for each in offered} == {seen}
+        await desk.settle(mutation, "happened", seen=seen)
+
+
 # -- Refusals -----------------------------------------------------------------------------------
 
 MUTATION = "mutation_1"

@@ -40,7 +40,7 @@ FIELDS = {
     ),
     Mutation: (
         "id run held_by workflow tool args title key status result attempt hash sent_at late "
-        "known approved_by allowance amended_by proposed form"
+        "known approved_by allowance amended_by proposed form proposed_form"
     ),
 }
 

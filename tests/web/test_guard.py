@@ -328,6 +328,15 @@ async def test_the_style_sheet_alone_may_be_kept() -> None:
     assert len(reply.body) <= 12 * 1024
 
 
+async def test_the_script_of_a_page_is_no_longer_than_was_decided() -> None:
+    """G14: what a page does more with JavaScript can be read in one sitting (decision 114)."""
+    app, _ = fake()
+    reply = await ask(app, "/static/page.js")
+    assert reply.status == 200
+    assert len(reply.text.splitlines()) <= 250
+    assert max(map(len, reply.text.splitlines())) <= 120
+
+
 async def test_a_bug_says_nothing_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """G15, A5: a caller learns that it is a bug; where it is stands in the log."""
     app, _ = fake()

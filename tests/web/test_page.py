@@ -218,6 +218,7 @@ ATTRIBUTES: Final = {
         "data-label",
     ),
     *("data-live", "data-lost", "data-new", "data-not-json", "data-restarted", "data-rows"),
+    *("data-signed-out", "data-not-here"),
 }
 HIDDEN: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\x1b\x00]")
 
@@ -348,6 +349,7 @@ async def test_a_page_offers_what_its_viewer_may_do_and_no_more(duly_world: Stag
 
 
 async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
+    """G14: a browser without JavaScript sees what came of it."""
     async with serving(tmp_path) as web:
         await web.deploy()
         headers = await signed(web)

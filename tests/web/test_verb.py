@@ -294,12 +294,17 @@ async def test_what_a_conflict_calls_old_is_what_was_shown(duly_world: Stage) ->
             body={"mutation": call.mutation, "seen": seen},
         )
         assert (told.status, told.json["code"]) == (409, "not_as_shown")
-        assert told.json["old"] == {"hash": seen, "args": args}
+        old = told.json["old"]
+        assert {name: old[name] for name in ("hash", "args")} == {"hash": seen, "args": args}
+        assert (["Body", script["body"]] in old["form"]) == (args is not None)
         assert told.json["new"]["args"]["body"] == "Pay 1000"
     headers = {"cookie": f"duly-{PORT}={made.token}", "accept": "text/html"}
     app, form_of = duly.web.app(play.host), form(mutation=call.mutation, seen=call.hash)
     both = await ask(app, "/act/approve", "POST", headers={**headers, **OWN, **FORM}, body=form_of)
     home = await ask(app, "/", headers=headers)
+    sides = both.text.partition("<h2>")[2]
+    assert sides.count('<dl class="form">') == 2  # each in the form of its tool
+    assert sides.count("<summary>The raw call</summary>") == 2
     for page in (both, home):  # a person sees what the script wanted, and whose the call is now
         for text in (script["body"], "Pay 1000", "Amended by eve"):
             assert text in page.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from duly.env import Env as Env
 from duly.env import Loop as Loop
 from duly.env import machine_ms as machine_ms
+from duly.env import unguessable as unguessable
 
 
 def read_clocks() -> tuple[int, int]:

@@ -233,11 +233,19 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         scope=Scope.DECIDE, example={"mutation": "mutation_019a8b7c0d1e2f30", "answer": "happened"}
     )
     async def settle(
-        self, mutation: MutationId, answer: str, result: Json = None, *, by: str = USER
+        self,
+        mutation: MutationId,
+        answer: str,
+        result: Json = None,
+        *,
+        seen: int | None = None,
+        by: str = USER,
     ) -> None:
         """Say what became of a mutation where the host cannot find out.
 
-        Answer try_again, did_not_happen, happened (with its result, if it has one) or skip.
+        Answer try_again, did_not_happen, happened (with its result, if it has one) or skip. With
+        `seen`, the number of sends that was shown, a mutation that was sent again since is not
+        settled.
         """
         # Rules: L10, L6.
         desk = self._desk()
@@ -256,7 +264,13 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
         mutation = await resolve(desk, mutation, IdKind.MUTATION)
         found = await desk.parts.store.get_mutation(mutation)
         verb = partial(
-            desk.engine.settle, mutation, given, said_ms=said_ms, result=result, action=action
+            desk.engine.settle,
+            mutation,
+            given,
+            said_ms=said_ms,
+            seen=seen,
+            result=result,
+            action=action,
         )
         await desk.carry_out(verb, found.workflow_id)
 

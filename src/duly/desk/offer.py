@@ -31,15 +31,21 @@ class Place:
     lack: Lack | None = Lack.CAPABILITY
 
     @property
-    def mutation(self) -> str:
+    def call(self) -> MutationRow:
         """The call an answer is given to; the rules offer none where there is none."""
         assert self.held is not None, self.run
-        return self.held.id
+        return self.held
 
 
 def _answer(act: Act) -> Callable[[Place], Iterable[Offer]]:
     does = "settle_skip" if act is Act.SKIP else act.value
-    return lambda place: (Offer("settle", {"mutation": place.mutation, "answer": act.value}, does),)
+
+    def offer(place: Place) -> Iterable[Offer]:
+        # An answer is about the sends that were shown; of one more it says nothing (G11).
+        args = {"mutation": place.call.id, "answer": act.value, "seen": place.call.attempt}
+        yield Offer("settle", args, does)
+
+    return offer
 
 
 # Where it makes a difference to what comes of an act.
@@ -59,12 +65,11 @@ def _on_run(verb: str) -> Callable[[Place], Iterable[Offer]]:
 
 
 def _approve(place: Place) -> Iterable[Offer]:
-    assert place.held is not None, place.run
-    yield Offer("approve", {"mutation": place.held.id, "seen": place.held.hash}, "approve")
+    yield Offer("approve", {"mutation": place.call.id, "seen": place.call.hash}, "approve")
 
 
 def _reject(place: Place) -> Iterable[Offer]:
-    yield Offer("reject", {"mutation": place.mutation}, "reject")
+    yield Offer("reject", {"mutation": place.call.id, "seen": place.call.hash}, "reject")
 
 
 def _grant(place: Place) -> Iterable[Offer]:

@@ -154,9 +154,8 @@ class Ending:
 class Mutation:
     """A row of the ledger: `run` made it, `held_by` answers for it now (L1).
 
-    `title` is claimed by the script; tool, arguments and their `form` are observed (L11). `late` is
-    what sends returned when it decided nothing (L1), `known` how the outcome became known, and
-    `proposed` the script's own arguments, where a person amended them (A3).
+    `title` is claimed; tool, arguments and `form` are observed (L11). `late` decided nothing (L1);
+    `known` is how the outcome became known, `proposed` the script's own call if amended (A3).
     """
 
     id: str
@@ -179,6 +178,7 @@ class Mutation:
     amended_by: str | None = None
     proposed: Json = None
     form: tuple[tuple[str, str], ...] = ()
+    proposed_form: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

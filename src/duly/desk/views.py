@@ -308,6 +308,8 @@ def _run(row: RunRow, workflow: str) -> Run:
 
 def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
     args = sight.value(read_args(row.args))
+    first = None if row.args_proposed is None else sight.value(decode(row.args_proposed))
+    tool = sight.find_tool(row.tool)
     return Mutation(
         id=row.id,
         run=row.run_id,
@@ -327,6 +329,7 @@ def _mutation(row: MutationRow, workflow: str, sight: Sight) -> Mutation:
         approved_by=row.approved_by,
         allowance=row.allowance_id,
         amended_by=row.amended_by,
-        proposed=None if row.args_proposed is None else sight.value(decode(row.args_proposed)),
-        form=make_form(sight.find_tool(row.tool), args if isinstance(args, dict) else {}),
+        proposed=first,
+        form=make_form(tool, args if isinstance(args, dict) else {}),
+        proposed_form=make_form(tool, first) if isinstance(first, dict) else (),
     )

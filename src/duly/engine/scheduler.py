@@ -104,11 +104,18 @@ class Engine(WorkLoop[str]):
                 self._at_work[workflow_id].cancel()
 
     async def settle(
-        self, mutation_id: str, answer: Act, *, said_ms: int, result: Json = None, action: Action
+        self,
+        mutation_id: str,
+        answer: Act,
+        *,
+        said_ms: int,
+        seen: int | None = None,
+        result: Json = None,
+        action: Action,
     ) -> None:
         """Decide an indeterminate mutation by what a person said at that moment (L10, L6)."""
         said = partial(settle, self._parts, self._worker, mutation_id, answer, said_ms=said_ms)
-        await said(result=result, action=action)
+        await said(seen=seen, result=result, action=action)
         self.wake()
 
     async def approve(

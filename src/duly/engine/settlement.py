@@ -34,12 +34,13 @@ async def settle(
     answer: Act,
     *,
     said_ms: int,
+    seen: int | None = None,
     result: Json = None,
     action: Action,
 ) -> None:
     """Store a person's answer; a run that is active by it goes on (R4).
 
-    `said_ms` is when the person gave it, by the clock of durations.
+    `said_ms` is when the person gave it, by the clock of durations; `seen` of how many sends.
     """
     assert answer in ANSWERS, answer
     row = await parts.store.get_mutation(mutation_id)
@@ -67,6 +68,7 @@ async def settle(
     await parts.store.settle(
         mutation_id,
         answer,
+        seen=seen,
         result=_result_text(parts, answer, result),
         stop=stop,
         due_at=due_at,

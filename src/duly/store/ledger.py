@@ -204,6 +204,7 @@ def settle(
     mutation_id: str,
     answer: Act,
     *,
+    seen: int | None = None,
     result: str | None = None,
     stop: Stop | None = None,
     due_at: int | None = None,
@@ -217,6 +218,7 @@ def settle(
     With `ended` it was decided on the end of its sends that the row has, which must be there (L6).
     """
     mutation, run = read_held(tx, mutation_id)
+    statements.check_sends(mutation, seen)
     if ended is not None and tx.one("find_end", id=mutation_id) != (ended,):
         raise stale(f"mutation {mutation_id}")
     change = act(run.state, answer, is_told=bool(mutation.outage_told))

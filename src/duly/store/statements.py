@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from duly.errors import Fenced, NotFound, Stale, see
+from duly.errors import Fenced, NotFound, RequestRefused, Stale, see
 from duly.rules.declaration import TopicDeclaration
 from duly.rules.delivery import JournalStatus, depth_after, first_status
 from duly.rules.event import CHANGES, EventStatus, Publication, Republish, on_republish
@@ -20,7 +20,7 @@ from duly.rules.retention import FINAL
 from duly.rules.word import Reserved, Status
 from duly.store.base import Fence, Row, Transaction, stale
 from duly.store.parameter import as_set
-from duly.store.record import Action, JournalEvent, RunRow
+from duly.store.record import Action, JournalEvent, MutationRow, RunRow
 from duly.store.seal import seal_end
 from duly.store.tally import RUNS, note_row
 from duly.store.tally import note as tally_note
@@ -368,3 +368,11 @@ def _keep(tx: Transaction, workflow_id: str, content: int, publication: Publicat
 def _trace(tx: Transaction, workflow_id: str, seq: int, roots: Sequence[int]) -> None:
     if roots:
         tx.write("insert_causes", workflow_id=workflow_id, seq=seq, roots=as_set(roots))
+
+
+def check_sends(mutation: MutationRow, seen: int | None) -> None:
+    """Refuse an answer that a person gave when fewer sends were shown than there are (G11)."""
+    if seen is not None and mutation.attempt != seen:
+        raise RequestRefused(
+            code="sent_since", subject=mutation.id, next=see("mutation", id=mutation.id)
+        )

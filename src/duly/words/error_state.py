@@ -144,6 +144,7 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Mutation {subject} is not what was shown when it was approved.",
         "Look at it again.",
     ),
+    "sent_since": ("Mutation {subject} was sent again since it was shown.", "Look at it again."),
     "never_sent": (
         "Mutation {subject} is never sent: {flaw:flaw}.",
         "Reject it, or retry run {run}, which makes the call again.",

@@ -123,6 +123,10 @@ VERIFY: Final = "The whole store is read; nothing is changed. That can take a wh
 MORE_ON_DOCTOR: Final = "This machine and the settings of the project are checked by the command:"
 # For the script of the page, which makes no sentence of its own.
 LOST: Final = "The connection to the host is lost. What you see is how it was; it is tried again."
+SIGNED_OUT_HERE: Final = (
+    "This browser is not signed in any more. What you see is how it was; sign in again to go on."
+)
+GONE_HERE: Final = "This is not here any more. What you see is how it was."
 BACK_AGAIN: Final = "Connected again."
 RESTARTED: Final = "The host was started again. What you see is how it stands now."
 NOT_JSON: Final = "This is not JSON yet."
@@ -184,6 +188,7 @@ KNOWN_WORDS: Final = {
     "settled": "a person settled it",
     "unsent": "not sent",
 }
+SETTLE: Final = "Say what became of it"
 # A button that settles says what it answers.
 ANSWERS: Final = {
     "happened": "It happened",

@@ -182,7 +182,9 @@ def settle(face: Face, words: Sequence[str], result: Json, yes: bool) -> None:
             next=see("why", id=row["id"]),
         )
     _ask(face, f"Settle it as {answer}? This is final.", is_yes=yes)
-    given: dict[str, Json] = {} if result is None else {"result": result}
+    given: dict[str, Json] = {"seen": row["attempt"]}
+    if result is not None:
+        given["result"] = result
     _act(face, "settle", mutation=mutation, answer=answer, **given)
 
 

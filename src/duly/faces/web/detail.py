@@ -77,9 +77,12 @@ async def run(request: Request) -> Sheet:
     if error is not None and error["line"] is not None:
         source = await session.call("source", workflow=each["workflow"], version=each["version"])
     history: Any = await session.call("history", id=each["id"])
+    told: Any = await session.call("why", id=each["id"])
+    approvals = await ask_forms(session, [told])
     facts = {
         "each": each,
-        "why": await session.call("why", id=each["id"]),
+        "why": told,
+        "approval": approvals.get(mutation_of(told["offers"])),
         "history": history,
         "form": await _form(session, history["mutation"]) if history["mutation"] else (),
         "logs": await session.call("logs", run=each["id"]),

@@ -1,7 +1,8 @@
 """The forms of all pages: each posts one verb, or one verb for each thing that was ticked.
 
 Law 1  A form is followed by a 303, so that a reload sends nothing again; only what is shown once,
-       and what became of each of several, is answered at once.
+       what became of each of several, and what came of an act that changed nothing or something
+       else than a person expects, is answered at once.
 Law 2  An approval carries the hash that was shown (G11).
 Law 3  Where a browser is sent afterwards is a page of ours: a request names it, and gives no
        address.
@@ -9,7 +10,8 @@ Law 3  Where a browser is sent afterwards is a page of ours: a request names it,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -31,12 +33,21 @@ BACK: Final = "back"  # the page that a form was on: its kind, a slash, a name
 PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor")
 SHOWN_ONCE: Final = frozenset({"new_token", "new_hook", "pair"})
 LINK: Final = "new_link"
+PUBLISH: Final = "publish"
 WRITE: Final = "write"  # what was written is a proposal, and shown as one
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot reach
 CALL: Final = "call."  # before the id of a call that was ticked; its value is the hash shown
 INPUT: Final = "input."  # before the number of an input that was ticked
 SOURCE: Final = ("language", "text")
 ARGUMENT: Final = "args."  # before the name of an argument of a call that a person amends
+ONCE: Final = "once"  # what one form has that no other has: sent twice, it is one event
+ONCE_CHARS_MAX: Final = 64
+# What came of an act, where the page it goes back to does not show it: it is told (U6).
+IS_TOLD: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "publish": lambda what: what != "new",
+    "run_now": lambda count: count == 0,
+    **dict.fromkeys(("bus.cancel", "bus.resume", "decline", "skip"), lambda is_done: not is_done),
+}
 
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
@@ -61,7 +72,7 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         back = form.pop(BACK, "")
         args: dict[str, Json] = {}
         try:
-            args = _read(verb, form)
+            args = _read(verb, _with_id(verb, form))
             answer: Any = await session.call(verb.name, **args)
         except DulyError as error:
             is_changed = error.code == "not_as_shown"
@@ -70,6 +81,9 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         if verb.name in SHOWN_ONCE:
             told = tell_done(verb.name, answer, args).sentence
             return render(request, "once.html", told=told, answer=answer, place=_place(back))
+        if verb.name in IS_TOLD and IS_TOLD[verb.name](answer):
+            told = tell_done(verb.name, answer, args).sentence
+            return render(request, "done.html", told=told, place=_place(back))
         if verb.name == WRITE:
             place = f"/proposals/{answer['proposal']['hash']}?tried=1"
             return RedirectResponse(f"{request.scope.get('root_path', '')}{place}", SEE_OTHER)
@@ -78,6 +92,23 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         return go(request, back)
 
     return endpoint
+
+
+def _with_id(verb: Verb, form: Mapping[str, str]) -> dict[str, str]:
+    """Name what is published without a message id: by its form and its content (T3).
+
+    The same form sent twice is one event. Equal contents of two forms, and two contents of one
+    form that a browser went back to, are two: none takes the place of the other in silence.
+    """
+    fields = dict(form)
+    once = fields.pop(ONCE, "")
+    if verb.name != PUBLISH or fields.get("message_id") or not once:
+        return fields
+    if len(once) > ONCE_CHARS_MAX:
+        facts = {"limit": ONCE_CHARS_MAX, "unit": "characters"}
+        raise Invalid(code="too_long", path=ONCE, facts=facts)
+    content = msgspec.json.encode([once, sorted(fields.items())])
+    return {**fields, "message_id": f"page:{sha256(content).hexdigest()[:32]}"}
 
 
 def _show_link(request: Request, link: Any, place: str) -> Response:

@@ -24,6 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from duly.api.clock import unguessable
 from duly.api.text import TAB_COLUMNS, cut, visible
 from duly.api.value import Json
 from duly.errors import DulyError
@@ -74,6 +75,7 @@ def _environment() -> Environment:
     made.globals["nothing"] = lambda verb: tell_nothing(verb, "").sentence
     made.globals["words"] = words
     made.globals["draw"] = drawing
+    made.globals["fresh_id"] = unguessable
     return made
 
 

@@ -107,6 +107,7 @@ async def compare(session: Session, error: DulyError, args: Mapping[str, Json]) 
     """
     now = await session.call("mutation", id=args["mutation"])
     assert isinstance(now, dict), now
-    shown = now.get("proposed") if error.facts.get("seen") == "proposed" else None
-    old: Json = {"hash": args.get("seen"), "args": shown}
+    is_first = error.facts.get("seen") == "proposed"
+    shown, form = (now["proposed"], now["proposed_form"]) if is_first else (None, [])
+    old: Json = {"hash": args.get("seen"), "args": shown, "form": form}
     return {"old": old, "new": now}

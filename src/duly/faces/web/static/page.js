@@ -23,11 +23,17 @@ function follow() {
     wasLost = true;
     tell(body.dataset.lost);
     // A browser tries again by itself, but not after an answer that is no stream.
-    if (source && source.readyState === EventSource.CLOSED) {
-      close();
-      setTimeout(follow, REOPEN_MS);
-    }
+    if (source && source.readyState === EventSource.CLOSED) ask();
   };
+}
+
+// An event source hides why it was refused: not signed in any more, or not here any more.
+async function ask() {
+  close();
+  const answer = await fetch(location.href, { headers: { accept: "text/event-stream" } }).catch(() => null);
+  if (answer && answer.body) answer.body.cancel();
+  const said = answer && { 401: body.dataset.signedOut, 404: body.dataset.notHere }[answer.status];
+  said ? tell(said) : setTimeout(follow, REOPEN_MS);
 }
 
 function close() {
@@ -51,11 +57,14 @@ function tell(text) {
 
 document.addEventListener("visibilitychange", () => (document.hidden ? close() : follow()));
 addEventListener("pagehide", close);
-addEventListener("pageshow", follow);
+addEventListener("pageshow", () => {
+  for (const form of document.forms) delete form.dataset.sent;
+  follow();
+});
 
 // -- Change in place what has changed --------------------------------------------------------------
 
-const KEPT = new Set(["open", "hidden"]); // a person opened it; a new row waits
+const KEPT = new Set(["open", "hidden", "data-sent"]); // by a person; a new row waits; sent already
 
 function keyOf(node) {
   return node.nodeType === 1 ? node.dataset.key || node.id || "" : "";
@@ -117,7 +126,8 @@ function morphChildren(old, fresh) {
       morph(match, wanted);
     } else {
       const made = document.importNode(wanted, true);
-      if (hadRows && key) made.hidden = true;
+      // A section is all that its page is about: only the call of another approval waits.
+      if (hadRows && key && (wanted.nodeName !== "SECTION" || wanted.dataset.hash)) made.hidden = true;
       old.insertBefore(made, place);
     }
   }
@@ -135,11 +145,13 @@ function named(key) {
   return `:is([data-key="${quoted}"], [id="${quoted}"])`;
 }
 
-// Something that a person is busy with stays until they are done with it.
+// Something that a person is busy with stays until they are done with it. Where it goes, what moves
+// up to its place is not pressed by a click that was meant for it.
 function drop(node) {
   const next = node.nextSibling;
   if (isBusy(node)) node.dataset.gone = "";
   else node.remove();
+  if (node.nodeName === "ARTICLE") for (const each of document.getAnimations()) each.play();
   return next;
 }
 
@@ -150,18 +162,14 @@ function countNew() {
     const rows = [...list.children].filter((each) => each.hidden);
     const around = list.closest("table") || list;
     let bar = around.previousElementSibling;
-    bar = bar && bar.className === "new" ? bar : null;
-    if (!rows.length) {
-      if (bar) bar.remove();
-      continue;
-    }
-    if (!bar) {
+    if (!bar || bar.className !== "new") {
       bar = document.createElement("div");
       bar.className = "new";
       bar.setAttribute("role", "status");
       bar.append(document.createElement("button"));
       around.before(bar);
     }
+    if (!rows.length) bar.remove();
     const button = bar.firstChild;
     button.type = "button";
     button.textContent = `${rows.length} ${body.dataset.new}`;
@@ -194,9 +202,6 @@ document.addEventListener("submit", (event) => {
   if (event.target.method !== "post") return;
   if (event.target.dataset.sent) event.preventDefault();
   event.target.dataset.sent = "1";
-});
-addEventListener("pageshow", () => {
-  for (const form of document.forms) delete form.dataset.sent;
 });
 
 // -- Keys ------------------------------------------------------------------------------------------
@@ -243,5 +248,3 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
-
-follow();
