@@ -172,6 +172,12 @@ async def may_be_tried(self: Worker, tool: Any, row: MutationRow) -> None:
     """Refuse nothing."""
 
 
+async def believe_at_once(
+    parts: Any, worker: Any, seen: Any, row: Any, terms: Any, said_ms: int
+) -> None:
+    """Refuse nothing."""
+
+
 async def drop_the_result(
     self: Ledger, run_live: Live, mutation_id: str, new: Run, text: str | None, *further: Any
 ) -> None:
@@ -409,9 +415,7 @@ BREAKS = (
         "L8", "worker:Worker._settle", follow_while_paused, PEOPLE, "an answer is followed at once"
     ),
     engine("L9", "ledger:Ledger._applied", drop_the_result, LEDGER, "the result is not recorded"),
-    engine(
-        "L10", "settlement:_check_time", lambda now, wait_ms: None, PEOPLE, "a person knows at once"
-    ),
+    engine("L10", "settlement:_check_absence", believe_at_once, PEOPLE, "a person knows at once"),
     engine(
         "L10",
         "worker:Worker.check_repeatable",

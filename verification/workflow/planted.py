@@ -133,6 +133,13 @@ def _nothing(_: Any) -> Any:
     return lambda *args, **kwargs: None
 
 
+def _no_check(_: Any) -> Any:
+    async def check(*args: Any) -> None:
+        pass
+
+    return check
+
+
 def _sync_nothing(_: Any) -> Any:
     def sync(self: Any) -> None:
         self.log.is_unsynced = False
@@ -418,7 +425,7 @@ _ENGINE: Final[Lines] = (
     ("a-crash-is-overlooked", "A run the host died on goes on as if nothing had happened.",
      "duly.rules.turn", "_of_run", _go_on_after_a_crash),
     ("a-person-is-believed-at-once", "'It did not happen' is taken before its time.",
-     "duly.engine.settlement", "_check_time", _nothing),
+     "duly.engine.settlement", "_check_absence", _no_check),
     ("no-consumer-is-woken", "A new event wakes no consumer.",
      "duly.engine.scheduler", "Engine.wake", _nothing),
     ("pinned-unseen", "What was replaced under a running prepare is pinned all the same.",
