@@ -203,3 +203,16 @@ def test_outlook_is_signed_in_by_the_browser_and_a_draft_is_written(
     assert "You are asked to allow, and nothing else: offline_access, Mail.ReadWrite." in " ".join(
         told.output.split()
     )
+
+
+@pytest.mark.parametrize("words", [("google",), ("books", "--use", "google")])
+def test_google_is_four_connectors(words: tuple[str, ...], desk: DeclaredDesk) -> None:
+    """K9: the word that people type first leads to the four, and to the way without any of them."""
+    told = run("connect", *words)
+    said = " ".join(told.output.split())
+    assert told.exit_code == 2
+    for each in ("gmail", "sheets", "google_calendar", "drive", "app password"):
+        assert each in said
+    assert "google" not in Path("duly.toml").read_text()
+    named = run("connect", "google", "--use", "clock", "--no-proof")
+    assert named.exit_code == 0, named.output

@@ -10,6 +10,11 @@ BY_HAND: Final = (
     "Open the address in any browser and agree. The browser then ends at a page that may not be"
     " shown: copy its whole address, beginning with http://127.0.0.1, and bring it here."
 )
+FOUR: Final = (
+    "Google is four connectors: gmail, sheets, google_calendar and drive. Each signs in for itself."
+    " Connect what you need, as in `duly connect gmail --use gmail`. For mail alone an app password"
+    " is enough, without an application at Google: `duly connect mail --use mail`."
+)
 MAY_CLOSE: Final = "Duly has it. You may close this window."
 SIGN_IN: Final = "This service wants you to sign in at its provider."
 SIGNED_IN: Final = "Signed in. Allowed:"

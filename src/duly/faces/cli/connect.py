@@ -46,6 +46,7 @@ from duly.faces.cli.oauth import sign_in
 from duly.faces.cli.secret import read_secret
 from duly.faces.cli.verb import JSON
 from duly.words.asking import say_trial
+from duly.words.oauth import FOUR
 from duly.words.offered import show_offered
 from duly.words.openapi import say_omission
 
@@ -176,6 +177,8 @@ def _settings(
     """Write what is missing, and return the project as it is then."""
     project = face.project
     there = project.config.connectors.get(name)
+    if there is None and "google" in (use, None if use or openapi else name):
+        raise click.UsageError(FOUR)
     made = None if openapi is None else read_openapi(openapi)
     if there is not None and use not in (None, there.get("use")):
         facts = {"use": str(there.get("use"))}
