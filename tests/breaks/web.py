@@ -28,7 +28,6 @@ VERB = ("tests/web/test_verb.py",)
 STREAM = ("tests/web/test_stream.py",)
 RATE = ("tests/web/test_rate.py",)
 ACT = ("tests/web/test_act.py",)
-PAGE = ("tests/web/test_page.py",)
 CONNECT = ("tests/web/test_connect.py",)
 PACE = ("tests/web/test_pace.py",)
 SEARCH = ("tests/web/test_search.py",)
@@ -327,7 +326,7 @@ BREAKS = (
         f"{WEB}.form",
         "go",
         lambda request, back: Response(status_code=204),
-        PAGE,
+        ACT,
         "a form leads nowhere without JavaScript",
     ),
     _break(

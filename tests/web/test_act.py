@@ -147,3 +147,15 @@ async def test_an_unknown_outcome_is_settled_behind_a_click_and_for_the_sends_sh
     assert (await play.host.mutations())[0].status == row.status
     done = await post(app, headers, "/act/settle", {**other, "seen": str(row.attempt)})
     assert done.status == 303
+
+
+async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
+    """G14: a browser without JavaScript sees what came of it."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        done = await post(web.app, headers, "/act/pause", {"workflow": "invoices"})
+        assert (done.status, done["location"]) == (303, "/")
+        fields = {"workflow": "invoices", "back": "w/invoices"}
+        done = await post(web.app, headers, "/act/resume", fields)
+        assert (done.status, done["location"]) == (303, "/w/invoices")

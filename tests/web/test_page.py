@@ -348,18 +348,6 @@ async def test_a_page_offers_what_its_viewer_may_do_and_no_more(duly_world: Stag
     assert "approve" in shown[Scope.DECIDE]
 
 
-async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
-    """G14: a browser without JavaScript sees what came of it."""
-    async with serving(tmp_path) as web:
-        await web.deploy()
-        headers = await signed(web)
-        done = await post(web.app, headers, "/act/pause", {"workflow": "invoices"})
-        assert (done.status, done["location"]) == (303, "/")
-        fields = {"workflow": "invoices", "back": "w/invoices"}
-        done = await post(web.app, headers, "/act/resume", fields)
-        assert (done.status, done["location"]) == (303, "/w/invoices")
-
-
 async def test_a_person_who_is_not_signed_in_is_told_how(tmp_path: Path) -> None:
     """G3: the page that says so shows nothing else."""
     async with serving(tmp_path) as web:

@@ -140,10 +140,7 @@ REQUESTS: Final[Mapping[str, Pair]] = {
     "no_repair_wanted": ('"{subject}" no longer waits for a repair; nothing was changed.', ""),
     "nothing_to_settle": ("Mutation {subject} is {status}: there is nothing to settle.", ""),
     "not_proposed": ("Mutation {subject} is {status}; it does not wait for approval.", ""),
-    "not_as_shown": (
-        "Mutation {subject} is not what was shown when it was approved.",
-        "Look at it again.",
-    ),
+    "not_as_shown": ("Mutation {subject} is not what was shown.", "Look at it again."),
     "sent_since": ("Mutation {subject} was sent again since it was shown.", "Look at it again."),
     "never_sent": (
         "Mutation {subject} is never sent: {flaw:flaw}.",
