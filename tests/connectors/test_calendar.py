@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from duly.connectors import CalendarFeed, ics_text
-from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
+from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.connectors.calendar import Calendar, _id_of
 from duly.connectors.calendar_cell import MODULES, PROGRAM, READERS
 from duly.connectors.ics_text import IcsChange, IcsEvents, IcsQuestion, ask, change_event
 from duly.connectors.reader import Readers, Unreadable
 from duly.errors import AuthNeeded, ConfigError, Refused, Transient, UnknownOutcome
-from duly.testing import WEB_REPLIES, ExamFailed, examine_network
+from duly.testing import WEB_REPLIES, examine_network
 from tests.connectors.calendar_server import HOST, CalendarServer
 from tests.connectors.shop import Shop, raw
 from tests.connectors.twice import Twice
@@ -466,47 +466,3 @@ def test_a_change_passes_the_exam(
         asking=partial(reach, kind=Inline),
     )
     assert "reconcile said Applied" in str(report)
-
-
-class Forgetful(Inline):
-    """Makes an event under another id each time."""
-
-    async def create(self, call: Call, **args: Any) -> Any:  # type: ignore[override]
-        return await Calendar.create.function(
-            self, replace(call, key=f"{call.key}{call.attempt}"), **args
-        )
-
-
-class Blind(Inline):
-    """Says of everything that it did not happen."""
-
-    async def create_happened(self, call: Call) -> Verdict:
-        return NotApplied()
-
-
-class Sure(Inline):
-    """Takes every error for a no."""
-
-    async def create(self, call: Call, **args: Any) -> Any:  # type: ignore[override]
-        try:
-            return await Calendar.create.function(self, call, **args)
-        except UnknownOutcome as error:
-            raise Refused(str(error)) from error
-
-
-BROKEN: dict[Any, str] = {
-    Forgetful: "there were 2 changes|reconcile said NotApplied, and it was done",
-    Blind: "reconcile said NotApplied, and it was done",
-    Sure: "it said refused",
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
-def test_a_calendar_that_is_wrong_fails_the_exam(
-    kind: Any, server: CalendarServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """L4, L5: each for its own reason."""
-    monkeypatch.setattr("duly.testing.network.CUTS", 1)
-    monkeypatch.setattr("duly.testing.network.PATIENCE_S", 0.2)
-    with pytest.raises(ExamFailed, match=BROKEN[kind]):
-        examined(server, tmp_path, kind)
