@@ -487,13 +487,9 @@ def test_a_shop_that_forgets_keys_fails_where_it_is_called_idempotent(tmp_path: 
     with Shop(tmp_path / "exam") as shop:
         shop.forgets_keys = True
         settings = with_create(key_lifetime_s=3600)
-
-        def make(folder: Path) -> Http:
-            return Http(f"{shop.url}/{folder.name}", operations=settings, allow=["127.0.0.1"])
-
         with pytest.raises(ExamFailed, match="2 changes"):
             examine(
-                make,
+                lambda at: Http(f"{shop.url}/{at.name}", operations=settings, allow=["127.0.0.1"]),
                 "create_order",
                 {"item": "tea"},
                 effects=count_orders(shop),

@@ -412,7 +412,7 @@ def _tools_of(connector_name: str, connector: Connector) -> Iterator[tuple[Tool,
             proof=_proof(declared, what),
             deleted=_word(Deleted, "deleted", terms.deleted, what),
         )
-        trier = None if declared.mutation is None else declared.mutation.trier
+        trier = getattr(declared.mutation, "trier", None)
         yield tool, ToolPlace(connector, method, asker, getattr(trier, "__name__", None))
 
 
@@ -447,28 +447,23 @@ def _asker_of(kind: type, mutation: Mutation[Any, ..., Any], what: str) -> str |
             " Give every method a name of its own.",
             path=place,
         )
-    function = inspect.getattr_static(kind, name)
-    _check_async(function, f"{kind.__name__}.{name}")
+    function, said = inspect.getattr_static(kind, name), f"{kind.__name__}.{name}"
+    _check_async(function, said)
     try:
         inspect.signature(function).bind(None, None)
     except TypeError as error:
-        message = f"{kind.__name__}.{name} must take (self, call): {error}."
-        raise Invalid(message, path=place) from error
+        raise Invalid(f"{said} must take (self, call): {error}.", path=place) from error
     return name
 
 
 def _check_async(function: object, what: str) -> None:
     if not inspect.iscoroutinefunction(function):
-        raise Invalid(
-            f"{what} is not an async method. Write `async def`, and call what blocks with"
-            " `await self.in_thread(…)`.",
-            path=what,
-        )
+        told = "Write `async def`, and call what blocks with `await self.in_thread(…)`."
+        raise Invalid(f"{what} is not an async method. {told}", path=what)
 
 
 def _own(args: Mapping[str, Json]) -> dict[str, Json]:
-    """Copy arguments: a connector may change what it is given."""
-    return cast("dict[str, Json]", copy(dict(args)))
+    return cast("dict[str, Json]", copy(dict(args)))  # a connector may change what it is given
 
 
 def _capability(connector_name: str, kind: type, method: str, terms: ToolTerms) -> str:
@@ -484,8 +479,8 @@ def _capability(connector_name: str, kind: type, method: str, terms: ToolTerms) 
 def _said(kind: type[Word], name: str, word: str, what: str) -> Word:
     """Read a word that an author wrote."""
     if word not in list(kind):
-        known = ", ".join(kind)
-        raise Invalid(f"{what}: {name} is {word!r}. Say {known}.", path=f"{what}.{name}")
+        said = f"{what}: {name} is {word!r}. Say {', '.join(kind)}."
+        raise Invalid(said, path=f"{what}.{name}")
     return kind(word)
 
 

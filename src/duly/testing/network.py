@@ -38,7 +38,7 @@ from duly.testing.exam import (
     try_call,
 )
 from duly.testing.proxy import WRONG_HOST, FaultProxy, NetworkFault, Passed, ServerAt, WrongAddress
-from duly.testing.question import GARBAGE, GIANT, Asked, ask_wrongly
+from duly.testing.question import GARBAGE, GIANT, QuestionTried, ask_wrongly
 
 Reach = Callable[[Path, int], Connector]
 
@@ -91,11 +91,11 @@ REPEATED: Final = NetworkFault("a proxy sends the request twice", repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Examined:
     """What came of breaking a call, and of answering its question wrongly."""
 
     tried: list[Tried]
-    asked: list[Asked]
+    asked: list[QuestionTried]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def examine_network(
     question goes to another server than the call, as that about a mail does.
     """
 
-    def work() -> Outcome:
+    def work() -> Examined:
         with FaultProxy(server) as proxy, _changed_name(name, NEVER):
             subject = Exam(
                 lambda here: reach(here, proxy.port),
@@ -155,11 +155,11 @@ def examine_network(
                 tried.append(_try_name(subject, proxy, here, name, skips + 1))
             tried.append(_try_no_server(reach, subject, proxy, fresh(folder, "no-server")))
             if any(judge_point(each) for each in tried):
-                return Outcome(tried, [])
+                return Examined(tried, [])
             how = {"is_web": bool(replies), "is_elsewhere": is_asked_elsewhere}
-            return Outcome(tried, ask_wrongly(subject, proxy, folder, skips, **how))
+            return Examined(tried, ask_wrongly(subject, proxy, folder, skips, **how))
 
-    found = in_child(work, Outcome)
+    found = in_child(work, Examined)
     if found is None:
         raise ExamFailed("The exam itself was killed.")
     tried, asked = found.tried, found.asked

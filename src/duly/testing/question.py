@@ -44,7 +44,7 @@ STATUSES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionTried:
     """One wrong answer: what it was, and what was made of it."""
 
     kind: str
@@ -66,7 +66,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class WebAnswer:
     """What a server said over one connection, as far as it is an answer of HTTP."""
 
     whole: bytes
@@ -83,14 +83,14 @@ def ask_wrongly(
     *,
     is_web: bool,
     is_elsewhere: bool = False,
-) -> list[Asked]:
+) -> list[QuestionTried]:
     """Ask about a call that was made, and one that was not, over every wrong answer.
 
     `skips` is how many connections of a call only prepare it. `is_elsewhere`: the question goes to
     another server, of which another exam is made.
     """
     tries = {True: fresh(folder, "asked"), False: fresh(folder, "asked-unmade")}
-    heard: dict[bool, list[Heard]] = {}
+    heard: dict[bool, list[WebAnswer]] = {}
     for is_done, here in tries.items():
         if not is_done:
             cut = NetworkFault("the connection is cut before anything is sent", sent_bytes=0)
@@ -104,7 +104,7 @@ def ask_wrongly(
         if verdict == Said.APPLIED and not proxy.history and not is_elsewhere:
             raise ExamFailed(f"{subject.tool} is asked past the port. Say how it is asked: asking=")
         heard[is_done] = [_read(bytes(each.heard)) for each in proxy.history]
-        if (problem := Asked("nothing goes wrong", is_done, verdict).problem) is not None:
+        if (problem := QuestionTried("nothing goes wrong", is_done, verdict).problem) is not None:
             raise ExamFailed(f"{subject.tool}: when nothing goes wrong: {problem}.")
     return [
         each
@@ -123,18 +123,18 @@ def _try_all(
     faults: Sequence[NetworkFault],
     is_done: bool,
     at: int,
-) -> Iterator[Asked]:
+) -> Iterator[QuestionTried]:
     """Answer one connection of a question in every wrong way."""
     where = f" at its request {at + 1}" if at else ""
     for fault in faults:
         proxy.plan(fault, skips=at)
         verdict = asyncio.run(_ask(subject, folder))
         proxy.fault = None  # one that met no connection is over
-        yield Asked(f"{fault.name}{where}", is_done, verdict)
+        yield QuestionTried(f"{fault.name}{where}", is_done, verdict)
 
 
 def _faults(
-    own: Heard, heard: Mapping[bool, list[Heard]], is_done: bool, at: int, *, is_web: bool
+    own: WebAnswer, heard: Mapping[bool, list[WebAnswer]], is_done: bool, at: int, *, is_web: bool
 ) -> list[NetworkFault]:
     """List what goes wrong with one connection of a question."""
     faults = [*_broken(own, is_first=at == 0)]
@@ -149,7 +149,7 @@ def _faults(
     return faults
 
 
-def _broken(own: Heard, *, is_first: bool) -> Iterator[NetworkFault]:
+def _broken(own: WebAnswer, *, is_first: bool) -> Iterator[NetworkFault]:
     """List what any server can be made to do."""
     yield NetworkFault("the question is cut before it is sent", sent_bytes=0)
     for part in (0, 3):
@@ -161,7 +161,7 @@ def _broken(own: Heard, *, is_first: bool) -> Iterator[NetworkFault]:
 
 
 def _answers(
-    own: Heard, other: Heard | None, empty: set[str], *, is_done: bool
+    own: WebAnswer, other: WebAnswer | None, empty: set[str], *, is_done: bool
 ) -> Iterator[NetworkFault]:
     """List answers of a web server that are not its own, but for those that are the opposite.
 
@@ -192,7 +192,7 @@ def _answers(
             yield NetworkFault(f"the question is {name}", sent_bytes=1, reply=reply)
 
 
-def _is_own(other: Heard | None, status: int, body: str) -> bool:
+def _is_own(other: WebAnswer | None, status: int, body: str) -> bool:
     """Tell whether the service itself would say so in the opposite case (law 2)."""
     if other is None or other.status != status:
         return False
@@ -213,16 +213,16 @@ def _spell(status: str, more: str, body: str) -> bytes:
     return f"{head}{length}\r\n".encode() + data
 
 
-def _read(whole: bytes) -> Heard:
+def _read(whole: bytes) -> WebAnswer:
     """Read an answer as far as it is one of HTTP with JSON."""
     head, _, body = whole.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        return Heard(whole)
+        return WebAnswer(whole)
     try:
-        return Heard(whole, int(words[1]), json.loads(body), is_json=True)
+        return WebAnswer(whole, int(words[1]), json.loads(body), is_json=True)
     except ValueError:
-        return Heard(whole, int(words[1]))
+        return WebAnswer(whole, int(words[1]))
 
 
 async def _send(subject: Exam, folder: Path) -> None:

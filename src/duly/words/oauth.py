@@ -12,8 +12,8 @@ BY_HAND: Final = (
 )
 FOUR: Final = (
     "Google is four connectors: gmail, sheets, google_calendar and drive. Each signs in for itself."
-    " Connect what you need, as in `duly connect gmail --use gmail`. For mail alone an app password"
-    " is enough, without an application at Google: `duly connect mail --use mail`."
+    " Connect the one you need, gmail for example. For mail alone an app password is enough,"
+    " without an application at Google: connect mail."
 )
 MAY_CLOSE: Final = "Duly has it. You may close this window."
 SIGN_IN: Final = "This service wants you to sign in at its provider."
