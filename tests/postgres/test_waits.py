@@ -10,12 +10,15 @@ from typing import Any, Final
 import pytest
 
 from duly.errors import Fenced, IllegalTransition, NotFound, Stale
+from duly.store import Store
 from duly.store.base import Durability, Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.postgres_line import SentStatement, ServerLine
 from duly.store.postgres_session import BATCH_CHARS_MAX, BATCH_MAX, ServerSession
 from tests.postgres.server import address
 from tests.postgres.stand import KEY, Outside, database, deploy, opened
+from tests.postgres.test_rolled_back import evict
+from tests.postgres.test_slot import HOST, LEASE_MS, TIMES
 from tests.postgres.world import Place
 from tests.store.exam import SCHEMA
 from tests.store.virtual import VirtualEnv
@@ -214,6 +217,8 @@ async def test_a_host_that_was_evicted_is_refused_before_anything_else(
     backend: PostgresBackend,
 ) -> None:
     """H2: its counter is gone, which is found with the first statement that is waited for."""
-    backend.beside.find_host = lambda: "host_gone"
+    await Store(backend).join(HOST, now=0, lease_ms=LEASE_MS)
+    await evict(backend, HOST)
+    backend.write_as(lambda: HOST, TIMES)
     with pytest.raises(Fenced):
         await backend.transact(lambda tx: drop(tx, "gone"), RIDER)
