@@ -16,6 +16,7 @@ from duly.rules.oauth import TokenGrant
 from duly.rules.value import Json
 from duly.testing import WEB_REPLIES, NetworkReport, examine_network
 from duly.testing.doubles.base import HOST, ServiceDouble
+from duly.testing.doubles.declared import secret_line
 
 TOKEN = "exam-token"
 PREFIX = "exam-"
@@ -29,10 +30,12 @@ def reach(double: ServiceDouble, kind: Any, token: str = TOKEN, port: int = 0, *
 
 
 def secret_of(connector: Any, token: str) -> str:
-    """Return the value of a secret that holds a token: as it is, or as a sign-in keeps it."""
+    """Return the value of a secret that holds a token, as its service wants it."""
     sign_in = getattr(connector, "_sign_in", None)
     has_provider = sign_in is not None and sign_in.provider is not None
-    return TokenGrant(token).text if has_provider else token
+    if has_provider:
+        return TokenGrant(token).text
+    return secret_line(getattr(connector, "_service", ""), token)
 
 
 def make_call(tool: str, key: str = "k1", *, attempt: int = 1, **args: Any) -> duly.Call:

@@ -15,7 +15,7 @@ from duly.connectors import declared
 from duly.connectors.declared import DeclaredService, Discord, Jira, Linear, OutlookAccount, Todoist
 from duly.connectors.key_place import key_values
 from duly.connectors.registry import Registry
-from duly.errors import ConfigError, UnknownOutcome
+from duly.errors import AuthNeeded, ConfigError, Transient, UnknownOutcome
 from duly.rules.asking import AskedHow, ProofBy
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
 from duly.testing.doubles.declared import DeclaredDesk
@@ -39,13 +39,15 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "todoist": ("create_task", {"content": "Tea"}),
     "trello": ("create_card", {"board": "b", "list": "l", "name": "Tea", "description": "D"}),
 }
-READS: dict[str, tuple[str, dict[str, Any]]] = {
-    "discord": ("messages", {"channel": "1"}),
-    "hubspot": ("contacts", {}),
-    "jira": ("search", {"jql": "labels = x"}),
-    "linear": ("issues", {"team": "t"}),
-    "todoist": ("tasks", {}),
-    "trello": ("cards", {"board": "b"}),
+READS: dict[str, dict[str, Any]] = {
+    "discord.messages": {"channel": "1"},
+    "hubspot.contacts": {},
+    "jira.search": {"jql": "labels = x"},
+    "linear.issues": {"team": "t"},
+    "outlook.messages": {"received_after": "2026-05-01T00:00:00Z"},
+    "todoist.tasks": {},
+    "trello.cards": {"board": "b"},
+    "trello.lists": {"board": "b"},
 }
 
 
@@ -66,9 +68,9 @@ def at(service: str) -> Any:
     return make
 
 
-def reach(desk: DeclaredDesk, service: str) -> Any:
+def reach(desk: DeclaredDesk, service: str, token: str = TOKEN) -> Any:
     made = at(service)(f"http://{HOST}:{desk.port}", allow=[HOST])
-    made._vault = lambda connector, name: secret_of(made, TOKEN)
+    made._vault = lambda connector, name: secret_of(made, token)
     return made
 
 
@@ -113,6 +115,8 @@ FURTHER: dict[str, dict[str, Any]] = {
     "outlook.send_draft": {"id": "7"},
 }
 
+CALLED = {f"{service}.{tool}": args for service, (tool, args) in CALLS.items()} | FURTHER
+
 
 @pytest.mark.parametrize("tool", [*FURTHER])
 def test_every_other_change_passes_it_too(
@@ -126,14 +130,13 @@ def test_every_other_change_passes_it_too(
 
 def test_no_change_is_left_out_of_the_exam() -> None:
     """K1: each mutation of a file is in one of the two lists."""
-    examined = {f"{service}.{tool}" for service, (tool, _) in CALLS.items()} | FURTHER.keys()
     found = {
         each.name
         for service, kind in KINDS.items()
         for each in Registry([kind(**MORE.get(service, {}))]).catalog.tools
         if each.answering is not None
     }
-    assert found == examined
+    assert found == CALLED.keys()
 
 
 TRIED = ("hubspot.create_contact", "outlook.create_draft", "outlook.create_event")
@@ -193,11 +196,53 @@ async def test_a_text_never_becomes_markdown(
     )
 
 
-@pytest.mark.parametrize("service", [*READS])
-async def test_a_list_is_read(desk: DeclaredDesk, service: str) -> None:
-    tool, args = READS[service]
+def test_every_read_is_called() -> None:
+    """Each read of a file is in the list of those that the tests below call."""
+    found = {
+        each.name
+        for service, kind in KINDS.items()
+        for each in Registry([kind(**MORE.get(service, {}))]).catalog.tools
+        if each.answering is None
+    }
+    assert found == READS.keys()
+
+
+async def read(desk: DeclaredDesk, tool: str, token: str = TOKEN) -> Any:
+    service, _, name = tool.partition(".")
+    return await getattr(reach(desk, service, token), name)(**READS[tool])
+
+
+@pytest.mark.parametrize("tool", [*READS])
+async def test_a_list_is_read(desk: DeclaredDesk, tool: str) -> None:
+    """K8: an answer 429 says when to ask again, and 401 that a person is needed."""
     desk.accounts.clear()
-    assert await getattr(reach(desk, service), tool)(**args) is not None
+    desk.plan(PlannedMishap(Mishap.STATUS, status=429, headers={"Retry-After": "30"}))
+    with pytest.raises(Transient) as caught:
+        await read(desk, tool)
+    assert caught.value.retry_after_s == 30
+    with pytest.raises(AuthNeeded):
+        await read(desk, tool, "none")
+    assert len(desk.mishaps) == 0
+    assert await read(desk, tool) is not None
+
+
+@pytest.mark.parametrize("tool", [*CALLED])
+async def test_a_change_that_may_not_be_made_now_is_not_made(desk: DeclaredDesk, tool: str) -> None:
+    """K8, K9: 429 is a refusal with a time; a token that is not known is one AuthNeeded."""
+    service, _, name = tool.partition(".")
+    desk.accounts.clear()
+    desk.plan(PlannedMishap(Mishap.STATUS, status=429, headers={"Retry-After": "30"}))
+    with pytest.raises(Transient) as caught:
+        await send(reach(desk, service), name, **CALLED[tool])
+    assert (caught.value.retry_after_s, caught.value.outcome) == (30, "refused")
+    with pytest.raises(AuthNeeded):
+        await send(reach(desk, service, "none"), name, **CALLED[tool])
+    assert desk.effects(desk.account(TOKEN)) == desk.effects(desk.account("none")) == 0
+
+
+async def test_the_lists_of_a_board_are_those_a_card_can_be_added_to(desk: DeclaredDesk) -> None:
+    found = await read(desk, "trello.lists")
+    assert [(each["id"], each["name"]) for each in found] == [("l", "To do"), ("l2", "Done")]
 
 
 async def test_an_answer_that_does_not_say_it_was_done_leaves_it_unknown(

@@ -27,7 +27,7 @@ from duly.rules.source import Language, Source
 from duly.rules.value import Json
 from duly.testing.doubles.airtable import BASE, AirtableDouble
 from duly.testing.doubles.base import HOST, ServiceDouble
-from duly.testing.doubles.declared import DeclaredDesk
+from duly.testing.doubles.declared import DeclaredDesk, secret_line
 from duly.testing.doubles.feed import PATH, FeedDouble
 from duly.testing.doubles.github import GithubDouble
 from duly.testing.doubles.google import CLIENT, CLIENT_SECRET, GoogleDouble
@@ -151,7 +151,7 @@ class DailyWorld:
                 found.append((name, "client_secret", CLIENT_SECRET))
                 found.append((name, "sign_in", self.google.grant(ACCOUNT)))
             elif name != "feed":
-                found.append((name, "token", TOKEN))
+                found.append((name, "token", secret_line(name, TOKEN)))
         return found
 
     def made(self) -> tuple[MadeThing, ...]:

@@ -2,8 +2,9 @@
 
 Served are list records (with `filterByFormula`, 100 to a page), get record, and update multiple
 records with `performUpsert`. A field that the table does not have, a value of another type, and
-more than ten records are rejected with 422; more than one record to merge with, too. The formulas
-that it reads are the ones that connectors write: equal, a creation time, and AND of these.
+more than ten records are rejected with 422; more than one record to merge with, and a text longer
+than support.airtable.com says (supported field types), too. The formulas that it reads are the ones
+that connectors write: equal, a creation time, and AND of these.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from duly.testing.doubles.shape import ANYTHING, needed
 BASE: Final = "appTea123"
 TABLE: Final = "Orders"
 FIELDS: Final = {"Name": str, "Count": int, "Done": bool, "Duly key": str}
+TEXT_CHARS_MAX: Final = 100_000
 UPSERT: Final = {
     "performUpsert": needed({"fieldsToMergeOn": needed([str])}),
     "records": needed([{"fields": needed(ANYTHING), "id": str}]),
@@ -70,6 +72,9 @@ class AirtableDouble(ServiceDouble):
         for each in (*merge_on, *(name for record in records for name in record["fields"])):
             if each not in FIELDS:
                 raise Rejected(422, "UNKNOWN_FIELD_NAME", f'Unknown field name: "{each}"')
+        texts = (one for each in records for one in each["fields"].values() if isinstance(one, str))
+        if any(len(each) > TEXT_CHARS_MAX for each in texts):
+            raise Rejected(422, "INVALID_VALUE_FOR_COLUMN")
         done = [self._merge(ask, record["fields"], merge_on) for record in records]
         made = [row["id"] for row, is_new in done if is_new]
         changed = [row["id"] for row, is_new in done if not is_new]
