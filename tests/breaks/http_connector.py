@@ -186,6 +186,22 @@ BREAKS = (
     Break(
         "L4",
         "duly.connectors.conflict",
+        "UNPROCESSABLE",
+        409,
+        (f"{CONFLICT}::test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way",),
+        "that nothing is there yet, after a conflict, counts as a no",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.conflict",
+        "_says_exists",
+        lambda response: False,
+        (f"{CONFLICT}::test_a_422_that_says_that_it_exists_is_a_conflict_like_any",),
+        "what a copy of the request made is taken for a wrong request",
+    ),
+    Break(
+        "L4",
+        "duly.connectors.conflict",
         "Theirs",
         Unsure,
         (

@@ -39,7 +39,9 @@ TABLE: list[tuple[str, int, bool, Verdict | Transient | None, bool]] = [
     ("POST", 422, True, OURS, False),
     ("POST", 409, True, LOST, False),
     ("POST", 422, True, LOST, False),
-    ("POST", 409, True, NONE, True),
+    ("POST", 409, True, NONE, False),  # the service may still work on the first copy
+    ("PATCH", 412, True, NONE, False),
+    ("POST", 409, True, THEIRS, True),
     ("POST", 422, True, NONE, True),
     ("POST", 412, True, OTHERS, False),  # the question could not tell
     ("POST", 422, True, OTHERS, False),
@@ -71,6 +73,20 @@ async def test_a_conflict_is_a_no_only_where_nothing_of_the_call_is_in_the_way(
     assert await is_alone(SENT, method, response, has_key=has_key, **asked) is expected
     for later in (replace(SENT, attempt=2), replace(SENT, sent_at=AT + timedelta(seconds=9))):
         assert not await is_alone(later, method, response, has_key=has_key, **asked)
+
+
+async def test_a_422_that_says_that_it_exists_is_a_conflict_like_any() -> None:
+    """L4: the first copy may have made it, and a replica that is asked may be behind."""
+
+    async def look(call: Call) -> Verdict:
+        return NONE
+
+    said = b'{"errors": [{"resource": "Release", "code": "already_exists"}]}'
+    for body, is_no in ((said, False), (b'{"errors": [{"code": "invalid"}]}', True)):
+        response = HttpResponse(422, body=body)
+        found = await is_alone(SENT, "POST", response, has_key=True, look=look, is_exact=True)
+        assert found is is_no
+        assert await is_alone(SENT, "POST", response, has_key=True) is is_no
 
 
 @pytest.mark.parametrize("code", [409, 412, 422])
@@ -118,8 +134,11 @@ async def test_an_operation_asks_its_service_after_a_conflict(tmp_path: Path) ->
         exact = {"path": "/by-key/{key}", "match": "key"}
         found = connect(shop, with_create(verify=exact))
         shop.next(status(409))
-        with pytest.raises(Refused, match="409"):
+        with pytest.raises(UnknownOutcome, match="409"):  # it may be at work on the first copy
             await found.create_order(http_call("k3", item="milk"), item="milk")
+        shop.next(status(422))
+        with pytest.raises(Refused, match="422"):
+            await found.create_order(http_call("k4", item="milk"), item="milk")
 
 
 async def test_what_is_gone_after_a_delete_may_be_gone_by_it(tmp_path: Path) -> None:

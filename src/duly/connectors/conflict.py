@@ -5,14 +5,17 @@ in the way may be of this very call: made by an earlier send of it, or by a copy
 proxy may repeat PUT and DELETE on its own when a connection breaks behind it; some repeat POST too.
 
 Law 1: a conflict is a definite no only where nothing of this call can be what is in the way (L4).
-Law 2: a question about exactly one thing is asked at once. Only its *no* counts, and that what is
-       there is certainly of another. A search may be behind what was just made, and *unsure* is no
-       answer: then the change is unknown, and the host asks after the lag (L5, L6, K10).
+Law 2: a question about exactly one thing is asked at once. It makes a conflict a no only where it
+       shows what is there, and that it is certainly of another. That nothing is there counts for a
+       request that is wrong in itself: after a conflict the service may still work on a copy of it.
+       A search may be behind what was just made, and *unsure* is no answer: then the change is
+       unknown, and the host asks after the lag (L5, L6, K10).
 Law 3: a precondition that failed refuses only where what is there is certainly of another.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,6 +35,9 @@ class Theirs(Unsure):
 Look: TypeAlias = Callable[[Call], Awaitable[Verdict]]
 
 UNPROCESSABLE: Final = 422
+# By this code GitHub says in a 422 that something of that name is there.
+EXISTS: Final = re.compile(rb'"already_exists"')
+EXISTS_BYTES_MAX: Final = 10_000
 # HTTP forbids a proxy to repeat these on its own (RFC 9110, 9.2.2).
 SENT_ONCE: Final = frozenset({"POST", "PATCH"})
 
@@ -55,7 +61,7 @@ async def is_alone(
         return False
     if meaning_of(response, own) is not Meaning.CONFLICT:
         return True
-    is_request_at_fault = response.status == UNPROCESSABLE
+    is_request_at_fault = response.status == UNPROCESSABLE and not _says_exists(response)
     if look is None:
         return method in SENT_ONCE and (is_request_at_fault or not has_key)
     if not is_exact:
@@ -64,8 +70,14 @@ async def is_alone(
         verdict = await look(call)
     except ConnectorError:
         return False
-    is_no = isinstance(verdict, NotApplied | Theirs)
-    return is_no and (is_request_at_fault or method in SENT_ONCE)
+    if is_request_at_fault:
+        return isinstance(verdict, NotApplied | Theirs)
+    return isinstance(verdict, Theirs) and method in SENT_ONCE
+
+
+def _says_exists(response: HttpResponse) -> bool:
+    """Tell whether a request is refused because of what is there, which a copy may have made."""
+    return EXISTS.search(response.body[:EXISTS_BYTES_MAX]) is not None
 
 
 async def find_own(call: Call, look: Look, said: str) -> Applied:

@@ -49,6 +49,7 @@ SAID: Final = {
     "deleted": (410, "This issue was deleted"),
     "method_not_allowed": (404, "Not Found"),
 }
+CODES: Final = {"tag_taken": "already_exists", "exists": "custom"}  # in a 422, by what is wrong
 
 
 class GithubDouble(ServiceDouble):
@@ -70,7 +71,8 @@ class GithubDouble(ServiceDouble):
         status, message = SAID.get(rejected.reason, (422, "Validation Failed"))
         said = {"message": message, "documentation_url": "https://docs.github.com/rest"}
         if status == 422:
-            said["errors"] = [{"message": rejected.message}]  # type: ignore[assignment]
+            code = CODES.get(rejected.reason, rejected.reason)
+            said["errors"] = [{"code": code, "message": rejected.message}]  # type: ignore[assignment]
         return ServiceReply(said, status)
 
     def open(self, account: str, title: str, at: str = "", **more: Any) -> int:
@@ -214,7 +216,7 @@ class GithubDouble(ServiceDouble):
         _check_repo(owner, name)
         body = self.json_of(ask, RELEASE)
         if any(each["tag_name"] == body["tag_name"] for each in ask.account["releases"]):
-            raise Rejected(422, "exists", "tag_name already_exists")
+            raise Rejected(422, "tag_taken", "tag_name already_exists")
         made = {"id": len(ask.account["releases"]) + 1, **body, "published_at": now()}
         made |= {"html_url": f"https://github.com/{REPO}/releases/{made['id']}"}
         ask.account["releases"].append(made)
