@@ -8,6 +8,7 @@ from tests.breaks import Break
 
 RULES = ("tests/rules/test_slip.py",)
 PHONE = ("tests/desk/test_slip.py",)
+ALERTS = ("tests/desk/test_alerts.py",)
 
 
 def _any_content(
@@ -29,6 +30,10 @@ def _anyone(*_: object, **__: object) -> str:
 def _never(*_: object) -> bool:
     """Let no message grow old."""
     return False
+
+
+async def _does_nothing(*_: object) -> None:
+    """Note no end of anything."""
 
 
 BREAKS = (
@@ -71,5 +76,31 @@ BREAKS = (
         replacement=lambda data: None,
         tests=RULES,
         says="no button is read",
+    ),
+    Break(
+        rule="F8",
+        module="duly.rules.alert",
+        attribute="is_new",
+        replacement=_never,
+        tests=ALERTS,
+        says="what no run begins is never told over a channel",
+    ),
+    Break(
+        rule="F8",
+        module="duly.desk.backups",
+        attribute="end_alert",
+        replacement=_does_nothing,
+        tests=ALERTS,
+        says="only the first failure of the backups is ever told",
+    ),
+    Break(
+        rule="F8",
+        module="duly.store.slip",
+        attribute="SKEW_MS",
+        replacement=10**15,
+        tests=(
+            "tests/store/test_exam_slip.py::test_what_began_is_told_once_and_again_when_it_began_anew",
+        ),
+        says="a clock that was wrong silences an alert for years",
     ),
 )

@@ -31,6 +31,7 @@ KEPT = (
     ("pair_account", "pair_account"),
     ("write_slip", "write_slip"),
     ("tell_day", "tell_day"),
+    ("tell_begun", "tell_begun"),
     ("tidy", "tidy"),
     ("note_restore", "note_restore"),
 )

@@ -96,6 +96,7 @@ BARRIERS = {
     *("approve_all", "amend", "send_allowed", "revoke_allowance", "reseal"),
     *("emit", "defer", "cancel", "subscribe", "unsubscribe", "discard", "retry_delivery"),
     *("keep_pairing", "pair_account", "drop_pairing", "write_slip", "move_slip", "tell_day"),
+    "tell_begun",
     *("keep_token", "drop_token", "keep_proposal", "drop_proposal"),
     *("ask_model", "end_question"),
     *("drop_secret", "note_act", "note_restore", "resume_bus"),

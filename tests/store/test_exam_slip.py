@@ -18,6 +18,7 @@ from tests.store.scene import PROPOSED, arranged
 from tests.store.test_exam_ledger import MUTATION
 
 PHONE = "phone"
+DAY_MS = 86_400_000
 
 
 async def pairings(world: World) -> list[tuple[str, str | None]]:
@@ -185,10 +186,49 @@ TELL = Case(
 )
 
 
-@pytest.mark.parametrize("trial", exam(KEEP, PAIR, DROP, WRITE, MOVE, TELL))
+def _begin(at: int = NOW - 5, now: int = NOW, *, is_over: bool = False) -> Any:
+    event = None if is_over else JournalEvent("workflow.needs_attention", "duly", '{"text":"x"}')
+    return lambda world: world.store.tell_begun("flow/silent", event, at=at, now=now)
+
+
+async def _alert_was_told(world: World, answer: Any) -> None:
+    assert answer is True
+    assert [row[1] for row in world.dump()["journal"]] == ["workflow.needs_attention"]
+
+
+ALERT = Case(
+    verb="tell_begun",
+    arrange=nothing,
+    call=_begin(),
+    effect=_alert_was_told,
+    again=Again.NOTHING,
+    never_refuses="a beginning that was told is answered with no",
+)
+
+
+@pytest.mark.parametrize("trial", exam(KEEP, PAIR, DROP, WRITE, MOVE, TELL, ALERT))
 async def test_pairings_and_slips_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """G11, A6: each is one transaction, whole or not at all."""
     await trial.sit(tmp_path)
+
+
+async def test_what_began_is_told_once_and_again_when_it_began_anew(tmp_path: Path) -> None:
+    """F8: a mark that a wrong clock dated ahead silences nothing for more than a day."""
+    world = await World(tmp_path / "world").open()
+    try:
+        told = [
+            await _begin(at=NOW - 5)(world),
+            await _begin(at=NOW - 5, now=NOW + 9)(world),
+            await _begin(at=NOW + 1, now=NOW + 9)(world),
+            await _begin(at=NOW + 9, now=NOW + 9)(world),
+            await _begin(is_over=True)(world),
+            await _begin(at=NOW - 5, now=NOW + 10)(world),
+            await _begin(at=0, now=NOW + 10 - DAY_MS)(world),
+            await _begin(at=0, now=NOW + 9 - DAY_MS)(world),
+        ]
+        assert told == [True, False, True, False, False, True, False, True]
+    finally:
+        await world.close()
 
 
 async def test_an_account_is_asked_once_about_one_content(tmp_path: Path) -> None:

@@ -111,6 +111,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asker, "PAUSE_S", 0.02)
 
 
+async def test_a_mail_that_informs_names_the_page(tmp_path: Path, office: PostOffice) -> None:
+    """B9, F8: a person who reads it knows where to go."""
+    async with mailed(tmp_path, office) as stand:
+        (channel,) = stand.host._channels.all
+        await channel.send("flow: Nothing came in for more than 2 days")
+        assert stand.mails == [
+            "flow: Nothing came in for more than 2 days\n\nhttps://duly.example.com\n"
+        ]
+
+
 async def test_a_mail_asks_with_a_link_that_decides_nothing_by_itself(
     tmp_path: Path, office: PostOffice
 ) -> None:

@@ -79,7 +79,9 @@ UNCOVERED: Final = {
     **dict.fromkeys(("begin_blob", "keep_blob_part", "finish_blob", "use_blob"), _BLOB),
     **dict.fromkeys(("leave_blob", "drop_blob_parts"), _BLOB),
     **dict.fromkeys(("begin_proof", "keep_proof_handle", "end_proof"), _PROOF),
-    **dict.fromkeys(("keep_pairing", "pair_account", "drop_pairing", "tell_day"), _PHONE),
+    **dict.fromkeys(
+        ("keep_pairing", "pair_account", "drop_pairing", "tell_day", "tell_begun"), _PHONE
+    ),
     **dict.fromkeys(("write_slip", "move_slip"), _PHONE),
     "swap_secret": _SECRET,
     "keep_version": _REPAIR,

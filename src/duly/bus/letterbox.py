@@ -86,9 +86,9 @@ class MailChannel:
         return len(text) <= TEXT_CHARS_MAX - ROOM_CHARS
 
     async def send(self, text: str, *, to: str | None = None) -> None:
-        """Send a text to the receiver."""
+        """Send a text to the receiver, with where the page is."""
         whole = text if self.fits(text) else cut(text, TEXT_CHARS_MAX - ROOM_CHARS)
-        await self._send(SUBJECT, whole)
+        await self._send(SUBJECT, whole if self._page is None else f"{whole}\n\n{self._page}\n")
 
     async def heed(self, event: Event) -> bool:
         """Ask about a call that waits for a yes, in place of telling that it waits."""

@@ -28,6 +28,7 @@ from duly.bus.channel import NOTIFY_TOPIC, Channels
 from duly.bus.heartbeat import BeatingChannel
 from duly.connectors.bot import BotSign
 from duly.desk import slip as desk_slip
+from duly.desk.alerts import keep_alerting
 from duly.desk.base import Desk
 from duly.desk.slip import (
     CHANNELS,
@@ -122,10 +123,10 @@ class Asker:
         self._problems: dict[tuple[str, str], str | None] = {}
         self._bells = {each.name: asyncio.Event() for each in self._channels}
         self._beating = channels.beating
-        for asking in self._channels:
-            asking.bind(self._link(asking))
-        for beating in self._beating:
-            beating.bind(self._link(beating))
+        self._has_channels = bool(channels.all or channels.beating)
+        linked: tuple[AskingChannel | BeatingChannel, ...] = (*self._channels, *self._beating)
+        for each in linked:
+            each.bind(self._link(each))
 
     def _link(self, channel: AskingChannel | BeatingChannel) -> ChannelLink:
         def find_secret(name: str) -> str | None:
@@ -160,10 +161,11 @@ class Asker:
 
     async def serve(self) -> None:
         """Ask and listen until cancelled."""
-        if not self._channels and not self._beating:
+        if not self._has_channels:
             await asyncio.Event().wait()
         with self._host.watched_by(self._ring):
             async with asyncio.TaskGroup() as group:
+                group.create_task(keep_alerting(self._desk, self._bus.wake_all))
                 for each in self._channels:
                     group.create_task(self._keep_on(each))
                     if each.is_heard:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duly.backup_settings import BackupSettings
+from duly.desk.alerts import BACKUP, end_alert
 from duly.desk.base import HasDesk, UnmadeBackup
 from duly.desk.upkeep import DULY, back_up_to
 from duly.errors import DulyError
@@ -42,8 +43,10 @@ class Backups(HasDesk):
             newest = await env.call_blocking(partial(shelf.newest_copy, folder))
             # A copy that a wrong clock dated ahead is not waited for.
             if newest is not None and newest <= now_ms < newest + settings.every_ms:
+                await end_alert(desk, BACKUP)
                 return newest + settings.every_ms - now_ms
             await self._make(folder, now_ms, settings.keep)
+            await end_alert(desk, BACKUP)
         except (DulyError, OSError) as error:
             if desk.unmade is None:
                 log.warning("No backup could be made: %s", error)

@@ -82,6 +82,7 @@ class Store:
     write_slip = barrier(slip.write_slip)
     move_slip = barrier(slip.move_slip)
     tell_day = barrier(slip.tell_day)
+    tell_begun = barrier(slip.tell_begun)
 
     # Hosts
     join = barrier(claims.join)

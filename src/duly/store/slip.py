@@ -8,15 +8,18 @@ Law 3  A slip holds no decision. Whether its call waits is read from the ledger,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from duly.errors import NotFound, RequestRefused, see
+from duly.rules.alert import SKEW_MS
 from duly.rules.slip import PAIR_MS, AskedStanding, SlipStatus
 from duly.rules.word import MutationStatus
 from duly.store import statements
 from duly.store.base import Transaction
 from duly.store.people import page
 from duly.store.record import Action, JournalEvent
+
+TOLD: Final = "told "  # followed by the key of what a person was told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,27 @@ def tell_day(
         return False
     statements.emit(tx, event, now)
     return True
+
+
+def tell_begun(tx: Transaction, key: str, event: JournalEvent | None, *, at: int, now: int) -> bool:
+    """Put on the bus, once, what began at a moment; return whether it had not been told.
+
+    Without an event it is over: what begins after that is told again.
+    """
+    name = f"{TOLD}{key}"
+    if event is None:
+        tx.run("drop_upkeep", name=name)
+        return False
+    if not tx.run("put_told", name=name, begun=at, ahead=now + SKEW_MS, now=now):
+        return False
+    statements.emit(tx, event, now)
+    return True
+
+
+def told_at(tx: Transaction, key: str) -> int | None:
+    """Read when a person was told last of what is listed under a key."""
+    found = tx.one("get_upkeep", name=f"{TOLD}{key}")
+    return None if found is None else int(found[0])
 
 
 def was_told(tx: Transaction, channel: str, at: int) -> bool:

@@ -13,6 +13,11 @@ select at from upkeep where name = :name
 -- The newest time is the one that counts.
 insert into upkeep (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
 
+-- put_told
+-- Written by one of several hosts: a mark that says it already stays, unless a wrong clock dated it ahead.
+insert into upkeep (name, at) values (:name, :now) on conflict (name) do update set at = excluded.at
+  where upkeep.at < :begun or upkeep.at > :ahead
+
 -- drop_upkeep
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
