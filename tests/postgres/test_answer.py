@@ -124,6 +124,23 @@ async def test_a_send_that_began_since_is_not_judged_by_the_end_of_an_earlier_on
         assert not ask(url, "select 1 from mutation where ended_clock = 1")
 
 
+async def test_a_restore_or_a_promotion_forgets_the_ends_of_sends(url: str) -> None:
+    """L6, H10: a later send of the row may be among what is lost, and the clock is another one."""
+    here = Mute()
+    here.goes_on.set()
+    async with opened(url, here) as one, opened(url, Mute()) as two, one.running():
+        await deploy(one)
+        await one.publish("notes", "note", title="a", message_id="a")
+        await until(lambda: has_end(url), "the end of the send on its row")
+        change = await the_change(two)
+        ask(url, "update upkeep set at = at + 1 where name = 'timeline'")
+        await until(lambda: bool(ask(url, "select 1 from upkeep where name like 'blind %'")), "it")
+        assert not ask(url, "select 1 from workflow where blind_since is not null")
+        assert not has_end(url)
+        assert await refusal(two, change.id) == "held_elsewhere"
+        await taken(one, change.id)
+
+
 @pytest.mark.parametrize(("true_hours", "is_young"), [(7, False), (5, True)])
 async def test_the_age_of_a_key_is_that_of_the_servers_clock(
     url: str, true_hours: int, is_young: bool

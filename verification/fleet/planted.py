@@ -199,11 +199,15 @@ def _empty_is_left(original: Any) -> Any:
     return of_run
 
 
-def _watched(_: Any) -> Any:
-    async def is_watched(self: Any, workflow_id: str) -> bool:
-        return True
+def _judge_unheld(original: Any) -> Any:
+    """Judge a person's 'no' at a host that does not hold the workflow as if no send were out."""
 
-    return is_watched
+    async def check(parts: Any, worker: Any, seen: Any, row: Any, *given: Any) -> Any:
+        if parts.lease is not None and worker.claims.fence_of(row.workflow_id) is None:
+            return None
+        return await original(parts, worker, seen, row, *given)
+
+    return check
 
 
 def _said_late(original: Any) -> Any:
@@ -274,8 +278,7 @@ _BUGS: Final = (
     ("empty-epochs-are-crashes", "A run that no host has taken up yet is taken for a crashed one.",
      "duly.rules.turn", "_of_run", _empty_is_left),
     ("held-elsewhere-is-no-matter", "Any host judges when the calls of another have ended.",
-     "duly.engine.claims", "Claims.is_watched",
-     _watched),
+     "duly.engine.settlement", "_check_absence", _judge_unheld),
 )  # fmt: skip
 
 _EVICTED: Final = Bug(

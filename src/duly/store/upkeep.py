@@ -123,6 +123,8 @@ def note_restore(
     bus.hold(tx, since, now=now)
     if cause is not None:
         put_cause(tx, cause, since)
+    # A later send may be among what is lost, also where a workflow is spared (L6).
+    tx.write("doubt_ends")
     # One of these may have been taken back since (G6, A3, G11, G12), or proven wrong (K10).
     tx.write("drop_all_gone")
     tx.write("drop_tokens")

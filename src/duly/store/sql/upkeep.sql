@@ -202,6 +202,10 @@ update run set due_at = null, updated_at = :now
 where workflow_id = :workflow_id and open = 1 and status = 'paused:approval' and due_at is not null
   and exists (select 1 from mutation m where m.held_by = run.id and m.status = 'proposed')
 
+-- doubt_ends
+-- Until when sends were out, says the copy; a later send may be among what is lost, and its clock is another one (L6, H10; scan of the open runs).
+update mutation set ended_clock = null where ended_clock is not null and held_by in (select r.id from run r where r.open = 1)
+
 -- drop_secret
 -- A secret that cannot be read, or is needed no more.
 delete from secret where connector = :connector and name = :name
