@@ -12,6 +12,7 @@ import pytest
 from duly.connectors.base import Applied, Call, NotApplied, Unsure, Verdict
 from duly.connectors.conflict import Theirs, find_own, is_alone
 from duly.connectors.response import HttpResponse
+from duly.connectors.s3 import S3
 from duly.errors import Refused, Transient, UnknownOutcome
 from tests.connectors.shop import Shop, status
 from tests.connectors.test_http import connect, with_create
@@ -139,6 +140,21 @@ async def test_an_operation_asks_its_service_after_a_conflict(tmp_path: Path) ->
         shop.next(status(422))
         with pytest.raises(Refused, match="422"):
             await found.create_order(http_call("k4", item="milk"), item="milk")
+
+
+async def test_an_object_without_a_version_is_of_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L4: a page that stands before the bucket has no etag, and says nothing about the object."""
+    found = S3("https://objects.example", "invoices")
+    headers: list[tuple[str, str]] = []
+
+    async def answer(*given: object) -> tuple[HttpResponse, str]:
+        return HttpResponse(200, tuple(headers)), "HEAD x"
+
+    monkeypatch.setattr(found, "_ask", answer)
+    asked = replace(SENT, args={"key": "a.txt", "file": {"size": 1}})
+    assert type(await found.put_happened(asked)) is Unsure
+    headers.append(("etag", '"7"'))
+    assert isinstance(await found.put_happened(asked), Theirs)
 
 
 async def test_what_is_gone_after_a_delete_may_be_gone_by_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from duly.connectors import google, letter
 from duly.connectors.base import Applied, Call, NotApplied, Unsure
 from duly.connectors.blob import using_blobs
+from duly.connectors.conflict import Theirs
 from duly.connectors.key_place import key_values
 from duly.connectors.registry import Registry
 from duly.errors import DulyError, NotSent, Transient, UnknownOutcome
@@ -114,6 +115,21 @@ def test_it_is_found_when_a_search_has_caught_up(tool: str) -> None:
             ask(connector, tool, way, "own", kept)
         verdict = ask(connector, tool, way, "own", kept)
         assert not isinstance(verdict, NotApplied), verdict
+
+
+@pytest.mark.parametrize(
+    ("tool", "hidden"), [("github.create_release", "tag_name"), ("google_calendar.update", "etag")]
+)
+def test_an_answer_that_shows_no_such_thing_is_of_no_other(tool: str, hidden: str) -> None:
+    """L4: only what is certainly of another refuses after a conflict."""
+    way = WAYS[tool]
+    kept: dict[str, Any] = {}
+    with stand(tool) as (double, connector):
+        send(connector, tool, way, "other", kept)
+        assert isinstance(ask(connector, tool, way, "own", kept), Theirs)
+        with rewritten(double, {hidden: "hidden"}):
+            verdict = ask(connector, tool, way, "own", kept)
+        assert type(verdict) is Unsure, verdict
 
 
 @pytest.mark.parametrize("tool", ["airtable.create", "notion.create", "notion.update", *SHEETS])

@@ -35,9 +35,11 @@ from duly.connectors.github_text import (
     repo_path,
     title_of,
 )
+from duly.connectors.json_answer import pick
 from duly.connectors.key_place import KeyPlace, Paging, Verify, sent_after, spell
 from duly.connectors.rest import FIND_S, PAGES_MAX
 from duly.connectors.status import raise_for_read
+from duly.connectors.template import MISSING
 from duly.connectors.token_service import TokenService, cut_page, number_at, text_at, texts_at
 from duly.errors import Refused
 from duly.rules.value import Json
@@ -332,6 +334,8 @@ class Github(TokenService):
             return NotApplied()
         if spell(MARK, call.key) in text_at(answer, "body"):
             return Applied(_link(answer, "id"))
+        if pick(answer, "tag_name") != call.args["tag"] or pick(answer, "body") is MISSING:
+            return Unsure("the answer shows no release of the tag")
         return Theirs("the tag has a release without the mark of this call")
 
     # -- Within -----------------------------------------------------------------------------------

@@ -241,6 +241,8 @@ class GoogleCalendar(Google):
             return Applied({"id": own, "etag": text_at(found, "etag")})
         if pick(found, "etag") == etag:
             return NotApplied()
+        if pick(found, "id") != own or not text_at(found, "etag"):
+            return Unsure("the answer shows no event")
         return Theirs("another program has changed the event since")
 
     def _one(self, own: str) -> str:

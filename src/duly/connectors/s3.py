@@ -237,10 +237,10 @@ class S3(ReadingConnector, Timed, Rest):
                 return Unsure(f"an object at {key!r} was deleted, and it may have been this one")
             return Unsure(NO_BUCKET) if await self._is_bucket_gone() else NotApplied()
         etag, size = _etag(response), file["size"] if isinstance(file, dict) else None
-        if response.header(META) != call.key:
-            return Theirs(f"another object is at {key!r} now")
         if etag is None:
             return Unsure(f"the object at {key!r} has no etag")
+        if response.header(META) != call.key:
+            return Theirs(f"another object is at {key!r} now")
         if response.header("content-length") != str(size):
             return Unsure(f"the object at {key!r} has another size")
         return Applied({"key": key, "etag": etag, "size": size})
