@@ -144,6 +144,13 @@ def test_the_exam_and_the_hash_are_shown_before_a_grant(
     deployed = run(duly, ["--project", str(home), "deploy"])
     words = " ".join(deployed.output.split())
     assert f"pot is of another package: {passed}. It waits at its first call" in words
+    granted = run(duly, ["--project", str(home), "grant", "pots", "pot.brew"])
+    assert granted.exit_code == 0
+    assert f"pot is of another package: {passed}." in " ".join(granted.stderr.split())
+    monkeypatch.setattr("duly.faces.cli.foreign.is_terminal", lambda: True)
+    monkeypatch.setattr("duly.faces.cli.base.is_terminal", lambda: True)
+    declined = run(duly, ["--project", str(home), "grant", "pots", "pot.*"], input="n\n")
+    assert (declined.exit_code, "Grant pot.*?" in declined.stderr) == (1, True)
 
     (package / "__init__.py").write_text(SERVED + "\n")
     assert "its exam is of other code" in run(duly, ["connect", "--list"]).output

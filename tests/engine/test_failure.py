@@ -238,6 +238,24 @@ async def test_a_stopped_workflow_does_not_stop_another(duly_world: Stage) -> No
     assert (await play.statuses(), duly_world.count()) == ({"a": "consumed"}, 1)
 
 
+async def test_a_rate_limit_of_one_workflow_does_not_stop_another(duly_world: Stage) -> None:
+    """K8: the one waits its time; the other makes its change with the same tool at once."""
+    play = await opened(duly_world)
+    plan(duly_world, Fault.RATE_LIMIT(30))
+    await play.deploy(flow(name="limited"))
+    await play.deploy(flow())
+    await play.publish("a", name="limited")
+    await play.drain()
+    assert (await play.statuses(name="limited"), duly_world.count()) == ({"a": "reserved"}, 0)
+    await play.publish("b")
+    await play.drain()
+    assert (await play.statuses(), duly_world.count()) == ({"b": "consumed"}, 1)
+    await play.pass_by(29)
+    assert duly_world.count() == 1
+    await play.pass_by(1)
+    assert duly_world.count() == 2
+
+
 async def test_a_poison_event_can_be_skipped(duly_world: Stage) -> None:
     """F6, U3: the run that choked on it is retried, and the events behind it go through."""
     play = await opened(duly_world)

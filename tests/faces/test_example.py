@@ -31,6 +31,10 @@ MADE = {
     "files-to-slack": ["message", "message"],
     "slack-to-issue": ["issue", "issue", "reaction", "reaction"],
     "customers-to-hubspot": ["contact", "contact"],
+    "mails-to-trello": ["card", "card"],
+    "bugs-to-discord": ["message", "message"],
+    "chat-to-jira": ["issue", "issue"],
+    "wishes-to-linear": ["issue", "issue"],
 }
 TEXTS = {
     "bills-to-sheet": {

@@ -130,6 +130,13 @@ PARTS: Final = (
         minutes_min=60,
         environ={"DULY_EXAM": "all"},
     ),
+    Part(
+        "examples",
+        "every workflow of daily life, crashed at every point",
+        ("-m", "tests.proof.example"),
+        read_json,
+        minutes_min=60,
+    ),
     _tests("both stores", "SQLite and PostgreSQL", 30, "tests/store", "tests/postgres"),
 )
 

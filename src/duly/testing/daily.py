@@ -22,6 +22,7 @@ from importlib.resources import files
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
+from duly.rules.oauth import TokenGrant
 from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json
@@ -150,6 +151,8 @@ class DailyWorld:
             if SERVICES[name].is_signed_in:
                 found.append((name, "client_secret", CLIENT_SECRET))
                 found.append((name, "sign_in", self.google.grant(ACCOUNT)))
+            elif name == "outlook":
+                found.append((name, "token", TokenGrant(TOKEN).text))
             elif name != "feed":
                 found.append((name, "token", secret_line(name, TOKEN)))
         return found
@@ -245,6 +248,22 @@ def _of_hubspot(account: dict[str, Any]) -> list[tuple[str, str]]:
     return [("contact", each["properties"]["email"]) for each in account["made"]]
 
 
+def _of_discord(account: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("message", each["content"]) for each in account["made"]]
+
+
+def _of_jira(account: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("issue", each["fields"]["summary"]) for each in account["made"]]
+
+
+def _of_linear(account: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("issue", each["title"]) for each in account["made"]]
+
+
+def _of_trello(account: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("card", each["name"]) for each in account["made"]]
+
+
 def _of_nothing(account: dict[str, Any]) -> list[tuple[str, str]]:
     return []
 
@@ -258,18 +277,27 @@ def _google(**settings: Json) -> DailyService:
 SERVICES: Final[Mapping[str, DailyService]] = MappingProxyType(
     {
         "airtable": DailyService("Airtable", AirtableDouble, _of_airtable, {"base": BASE}),
+        "discord": DailyService("Discord", DeclaredDesk, _of_discord, path="/discord"),
         "drive": _google(),
         "feed": DailyService("the feed", FeedDouble, _of_nothing, path=PATH),
         "github": DailyService("GitHub", GithubDouble, _of_github),
         "gmail": _google(address=ADDRESS),
         "google_calendar": _google(),
         "hubspot": DailyService("HubSpot", DeclaredDesk, _of_hubspot, path="/hubspot"),
+        "jira": DailyService(
+            "Jira", DeclaredDesk, _of_jira, {"user": "ada@example.com"}, path="/jira"
+        ),
+        "linear": DailyService("Linear", DeclaredDesk, _of_linear, path="/linear"),
         "notion": DailyService("Notion", NotionDouble, _of_notion),
+        "outlook": DailyService(
+            "Outlook", DeclaredDesk, _of_nothing, {"client_id": "client"}, path="/outlook"
+        ),
         "sheets": _google(spreadsheet=BOOK, sheet="Book"),
         "slack": DailyService("Slack", SlackDouble, _of_slack),
         "stripe": DailyService("Stripe", StripeDouble, _of_nothing),
         "telegram": DailyService("Telegram", TelegramDouble, _of_telegram),
         "todoist": DailyService("Todoist", DeclaredDesk, _of_todoist, path="/todoist"),
+        "trello": DailyService("Trello", DeclaredDesk, _of_trello, path="/trello"),
     }
 )
 
@@ -356,6 +384,11 @@ def _fill_chat(world: DailyWorld) -> None:
         world.of("slack").write(ACCOUNT, text)
 
 
+def _fill_inbox(world: DailyWorld) -> None:
+    for subject in ("todo: order tea", "Ten lamps for your desk", "Todo: water the plants"):
+        world.of("outlook").put_mail(ACCOUNT, subject)
+
+
 def _fill_nothing(world: DailyWorld) -> None:
     """Leave the services as they are: the inputs come from outside."""
 
@@ -393,6 +426,10 @@ DAILY: Final[Mapping[str, DailyExample]] = MappingProxyType(
             DailyExample(
                 "customers-to-hubspot", ("stripe", "hubspot"), _fill_customers, ONLY_JAVASCRIPT
             ),
+            DailyExample("mails-to-trello", ("outlook", "trello"), _fill_inbox, ONLY_PYTHON),
+            DailyExample("bugs-to-discord", ("github", "discord"), _fill_issues, ONLY_JAVASCRIPT),
+            DailyExample("chat-to-jira", ("slack", "jira"), _fill_chat, ONLY_JAVASCRIPT),
+            DailyExample("wishes-to-linear", ("linear",), _fill_nothing, ONLY_PYTHON, events=FORMS),
         )
     }
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duly.faces.cli.base import confirm, hint, is_terminal
 from duly.words.exam import say_exam
 
 if TYPE_CHECKING:
     from duly.api.elsewhere import ForeignKind
     from duly.api.project import Project
+    from duly.faces.cli.base import Face
 
 
 def tell_kind(kind: ForeignKind) -> str:
@@ -17,6 +19,16 @@ def tell_kind(kind: ForeignKind) -> str:
     if exam is None:
         return say_exam(kind.package, None, {}, is_stale=False)
     return say_exam(kind.package, exam.code, exam.points, is_stale=exam.is_stale)
+
+
+def tell_before_grant(face: Face, capability: str) -> None:
+    """Say it before a grant, and ask at a terminal: without one the typed command is the yes."""
+    told = tell_foreign(face.project, capability.partition(".")[0])
+    if told is None:
+        return
+    hint(told)
+    if is_terminal():
+        confirm(f"Grant {capability}?", is_yes=False)
 
 
 def tell_foreign(project: Project, connector: str) -> str | None:

@@ -31,6 +31,7 @@ from duly.faces.cli.base import (
     say,
 )
 from duly.faces.cli.completion import complete_id, complete_nothing, complete_workflow
+from duly.faces.cli.foreign import tell_before_grant
 from duly.faces.cli.layout import LAYOUTS
 from duly.faces.cli.only import find_only
 from duly.faces.cli.progress import working
@@ -185,6 +186,8 @@ def make(verb: Verb) -> click.Command:
         args = {name: each for name, each in given.items() if each is not None}
         if is_left_open(verb) and verb.parameters[0].name not in args:
             args[verb.parameters[0].name] = find_only(face, verb.name)
+        if verb.name == "grant":
+            tell_before_grant(face, args["capability"])
         if is_followed:
             follow(face, verb, args)
         else:
