@@ -8,6 +8,7 @@ from duly.engine.lease import Lease
 from duly.engine.ledger import Ledger
 from duly.store.base import Fence
 from duly.store.postgres_line import guarded
+from duly.store.slot import HostSlots
 from duly.store.upkeep import note_restore
 from tests.breaks import Break
 
@@ -67,6 +68,13 @@ def _end_at_once(self: Any) -> Any:
     return tuple((each, known, 0) for each, known in self._unknown.items())
 
 
+_give_up = HostSlots.give_up
+
+
+def _give_up_what_was_told(self: HostSlots, host_id: str | None) -> None:
+    _give_up(self, None)
+
+
 _note_restore = note_restore
 
 
@@ -121,6 +129,14 @@ BREAKS = (
             f"{ROLLED_BACK}::test_a_host_that_has_come_back_as_another_compares_what_it_was_told_before",
         ),
         "a host that is missing without a trace takes itself for an evicted one",
+    ),
+    Break(
+        "H10",
+        "duly.store.slot",
+        "HostSlots.give_up",
+        _give_up_what_was_told,
+        (f"{ROLLED_BACK}::test_a_host_that_was_told_nothing_pauses_an_older_store_once",),
+        "a host that was told nothing pauses a store again with each write",
     ),
     Break(
         "H10",

@@ -96,6 +96,27 @@ async def test_a_host_that_is_missing_without_a_trace_says_that_the_store_is_old
         await backend.transact(take, BARRIER)
 
 
+async def test_a_host_that_was_told_nothing_pauses_an_older_store_once(
+    backend: PostgresBackend,
+) -> None:
+    """H10: its coming is lost; what it still writes under that id is refused, and no new sign."""
+    await backend.transact(lambda tx: None, READ)
+    plain = backend.alone()
+    await plain.transact(lambda tx: say(tx, "delete from host returning 1"), BARRIER)
+    seen: list[str] = []
+
+    async def note() -> None:
+        seen.append(HOST)
+
+    backend.on_older = note
+    with pytest.raises(StoreOlder):
+        await backend.transact(take, BARRIER)
+    with pytest.raises(Fenced):
+        await backend.transact(take, BARRIER)
+    assert seen == [HOST]
+    await plain.close()
+
+
 async def test_a_host_that_has_come_back_as_another_compares_what_it_was_told_before(
     backend: PostgresBackend,
 ) -> None:

@@ -196,7 +196,7 @@ class CountedBackend:
             return await self._try(number, host_id, body, durability)  # certainly not committed
         except StoreOlder:
             await self._on_older()
-            self._slots.give_up()
+            self._slots.give_up(host_id)
             raise
         finally:
             self._free.append(number)

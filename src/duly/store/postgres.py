@@ -141,7 +141,13 @@ class PostgresBackend:
         def run(session: ServerSession) -> R:
             return session.run(body, durability, self.beside, host_id)
 
-        return await self._use(run, told, is_read)
+        try:
+            return await self._use(run, told, is_read)
+        except StoreOlder:
+            # Everything is paused before any connection is let in.
+            await self.on_older()
+            self.beside.slots.give_up(host_id)
+            raise
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""
@@ -221,11 +227,6 @@ class PostgresBackend:
         job.add_done_callback(hear)
         try:
             result = await asyncio.shield(job)
-        except StoreOlder:
-            # Everything is paused before any connection is let in.
-            await self.on_older()
-            self.beside.slots.give_up()
-            raise
         except psycopg.Error as error:
             raise explain(error) from error
         finally:

@@ -117,13 +117,15 @@ class HostSlots:
         lacking, self.lacks_riders = self.lacks_riders, False
         return lacking
 
-    def give_up(self) -> None:
+    def give_up(self, host_id: str | None) -> None:
         """Compare with nothing that was told before: the store is known to be older.
 
-        The host writes nothing more under the ids that were told: their claims may be lost.
+        The host writes nothing more under the ids that were told, or under that which found it out
+        and may never have been told anything: their claims may be lost.
         """
         with self._keeping:
             self.given_up |= {each.host_id for each in self.by_number.values()}
+            self.given_up |= frozenset() if host_id is None else {host_id}
             self.timeline, self.by_number = None, {}
 
 
