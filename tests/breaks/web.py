@@ -31,6 +31,7 @@ ACT = ("tests/web/test_act.py",)
 CONNECT = ("tests/web/test_connect.py",)
 PACE = ("tests/web/test_pace.py",)
 SEARCH = ("tests/web/test_search.py",)
+TRIAL = ("tests/web/test_trial.py",)
 
 
 def _nothing(*_: object) -> None:
@@ -359,6 +360,16 @@ BREAKS = (
     _break("U6", f"{WEB}.query", "further", lambda *_: "", SEARCH, "a search does not go on"),
     _break("U6", f"{WEB}.flow", "_is_wanted", _yes, SEARCH, "a filter of outputs is not applied"),
     _break("F8", f"{WEB}.flow", "_waiting", _first_only, SEARCH, "a thousand wait before it"),
+    _break("U6", f"{WEB}.form", "ROWS", 0, TRIAL, "what came of several is said by ids alone"),
+    _break(
+        "U3",
+        f"{WEB}.drawing",
+        "titles_of",
+        lambda reason, titles: titles,
+        TRIAL,
+        "the input that may be the cause is named by its id",
+    ),
+    _break("G9", f"{WEB}.drawing", "FIRST", "", TRIAL, "what helps a paused workflow stands last"),
     _break("G13", f"{WEB}.stream", "PAUSE_S", 0.3, PACE, "a page is made three times a second"),
     _break("G13", f"{WEB}.stream", "SAVED_MS_MAX", 0, PACE, "a page holds up the next ones"),
     _break("G13", f"{WEB}.stream", "REST", 6, PACE, "pages take a seventh of the time"),

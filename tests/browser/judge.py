@@ -25,6 +25,9 @@ SOME_LOOKS: Final = (LOOKS[0], LOOKS[-1])
 RUN: Final = """rules => axe.run(rules ? { runOnly: rules } : {}).then(
   found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
 # How far the page is wider than its window; a part that scrolls by itself counts for nothing.
+# What a finger and a mouse can hit; axe leaves out what it takes for text between lines.
+TOO_SMALL: Final = """[...document.querySelectorAll("input[type=checkbox]")].filter(
+  each => each.checkVisibility() && each.offsetWidth < 16).map(each => each.outerHTML)"""
 TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -43,5 +46,7 @@ def list_findings(page: Page, path: str, rules: list[str] | None) -> Iterator[st
     width = page.evaluate("innerWidth")
     for rule, nodes in page.evaluate(RUN, rules):
         yield f"{path} at {width}: {rule} {nodes[:3]}"
+    for small in page.evaluate(TOO_SMALL):
+        yield f"{path} at {width}: too small {small}"
     if (wider := page.evaluate(TOO_WIDE)) > 0:
         yield f"{path} at {width}: {wider} px too wide"

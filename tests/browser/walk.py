@@ -184,7 +184,7 @@ def several_at_once(person: Person, page: Page) -> None:
     for title in ("Letter three", "Card to Bob"):
         article(page, title).get_by_label("Approve with the others").check()
     page.get_by_role("button", name="Approve the ticked calls of post.send").click()
-    expect(page.locator("td", has_text="done")).to_have_count(2)
+    expect(page.locator("td", has_text="approved")).to_have_count(2)
     judge(person, page, "several approved")
     page.get_by_role("link", name="Back").click()
     each = article(page, "Card to Eve")
@@ -333,7 +333,7 @@ def several_are_skipped(person: Person, page: Page) -> None:
     for number in (7, 8):
         page.get_by_role("checkbox", name=f"Card {number}").check()
     page.get_by_role("button", name="Skip the ticked").click()
-    expect(page.locator("td", has_text="done")).to_have_count(2)
+    expect(page.locator("td", has_text="skipped")).to_have_count(2)
     page.get_by_role("link", name="Back").click()
     page.get_by_role("link", name="why?").click()
     expect(page.locator("main")).to_contain_text("paused")
@@ -442,7 +442,7 @@ def stale_is_skipped(person: Person, page: Page) -> None:
     for number in (2, 3):
         page.get_by_role("checkbox", name=f"Old {number}").check()
     page.get_by_role("button", name="Skip the ticked").click()
-    expect(page.locator("td", has_text="done")).to_have_count(2)
+    expect(page.locator("td", has_text="skipped")).to_have_count(2)
     page.get_by_role("link", name="Back").click()
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()

@@ -121,7 +121,9 @@ async def test_what_any_answer_says_is_text_on_every_page(
             with subtests.test(path):
                 reply = await ask(all_.app, path, headers=headers)
                 judge(reply, ELEMENTS)
-                assert "onerror" in reply.text or path.startswith(("/scripts", "/doctor"))
+                assert "onerror" in reply.text or path.startswith(
+                    ("/scripts", "/doctor", "/models")
+                )
 
 
 async def test_what_answers_a_form_is_text(past: tuple[Path, Facts], subtests: Any) -> None:

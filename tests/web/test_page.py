@@ -414,7 +414,7 @@ async def test_several_inputs_are_skipped_and_each_is_answered(tmp_path: Path) -
         }
         reply = await post(web.app, headers, "/skip", ticked)
         assert reply.status == 200
-        assert reply.text.count(">done</strong>") == 1
+        assert reply.text.count(">skipped</strong>") == 1
         assert reply.text.count(">refused</strong>") == 1
         assert [each.status for each in await web.host.inputs("invoices")] == ["pending", "skipped"]
         for fields in ({"back": "w/invoices"}, {"input.2": "{"}, {"input.2": '["a", 1]'}):

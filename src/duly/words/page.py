@@ -271,6 +271,17 @@ def say_more(count: int, *, is_cut: bool) -> str:
     return f"And {at_least}{count} more {'waits' if count == 1 else 'wait'}."
 
 
+def say_first(count: int) -> str:
+    """Say that a page lists no more workflows, so that the others have to be opened by name."""
+    listed = f"Only the first {count:,} workflows are listed."
+    return f"{listed} The address of another is /w/ and its name."
+
+
+def say_line(line: int) -> str:
+    """Say where a script failed."""
+    return f"It failed in line {line}."
+
+
 def say_connection(origin: str) -> str:
     """Say where the service of a connection is."""
     return f"Its service is {origin}."

@@ -15,6 +15,7 @@ STRIP_HEIGHT: Final = 20
 BAR_WIDTH: Final = 5
 AROUND: Final = 4  # lines of the source shown before and after the one that failed
 LOOKS: Final = ("diff", "verify", "proposal")  # offers that change nothing
+FIRST: Final = "resume"  # while a workflow is paused nothing else helps it on
 LAST: Final = ("skip", "abandon", "pause")  # shown after the offers that help something on
 KINDS: Final = {"+": "added", "-": "removed", "@": "place"}
 
@@ -109,7 +110,13 @@ def offered(
         if each["verb"] in LOOKS
         or (may(f"/act/{each['verb']}") and (each["verb"] != "deploy" or back.startswith("w/")))
     ]
-    return sorted(kept, key=lambda each: each["verb"] in LAST)
+    return sorted(kept, key=lambda each: (each["verb"] in LAST, each["verb"] != FIRST))
+
+
+def titles_of(reason: Mapping[str, Any], titles: Sequence[str]) -> Sequence[str]:
+    """Return the titles of the inputs something is about, or of the one that may be the cause."""
+    suspect = reason["facts"].get("suspect")
+    return titles or ([suspect] if suspect else ())
 
 
 def title_of(offers: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> str:

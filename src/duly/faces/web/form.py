@@ -11,6 +11,8 @@ Law 3  Where a browser is sent afterwards is a page of ours: a request names it,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -20,11 +22,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from duly.api.registry import Scope, Verb
+from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid, short
 from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import refuse, render
+from duly.faces.web.query import ROWS
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.verb import compare
 from duly.words.done import tell_done
@@ -42,12 +46,23 @@ SOURCE: Final = ("language", "text")
 ARGUMENT: Final = "args."  # before the name of an argument of a call that a person amends
 ONCE: Final = "once"  # what one form has that no other has: sent twice, it is one event
 ONCE_CHARS_MAX: Final = 64
+SEQ_DIGITS_MAX: Final = 18
 # What came of an act, where the page it goes back to does not show it: it is told (U6).
 IS_TOLD: Final[Mapping[str, Callable[[Any], bool]]] = {
     "publish": lambda what: what != "new",
     "run_now": lambda count: count == 0,
     **dict.fromkeys(("bus.cancel", "bus.resume", "decline", "skip"), lambda is_done: not is_done),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """One of several things that were ticked: where it is shown, what it is, why it was refused."""
+
+    place: str
+    name: str
+    claimed: str
+    refused: str | None
 
 
 def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
@@ -150,28 +165,53 @@ async def approve(request: Request) -> Response:
     if not calls:
         raise Invalid(code="missing", path="calls", facts={"of": "approve_all"})
     answer: Any = await visit_of(request).session.call("approve_all", calls=calls)
-    rows = [(each["mutation"], each["refused"]) for each in answer]
-    return render(request, "several.html", verb="approve", rows=rows, place=_place(""))
+    session, rows = visit_of(request).session, []
+    for number, each in enumerate(answer):
+        about: Any = {"tool": each["mutation"], "title": ""}
+        if number < ROWS:  # as many as one page can show
+            with suppress(DulyError):  # an id that is none
+                about = await session.call("mutation", id=each["mutation"])
+        place = _place(f"m/{each['mutation']}")
+        rows.append(Ticked(place, about["tool"], about["title"], each["refused"]))
+    return render(request, "several.html", verb="approved", rows=rows, place=_place(""))
 
 
 async def skip(request: Request) -> Response:
     """Skip the inputs that were ticked; what one refuses keeps no other from it (U3)."""
     form = await read_form(request)
     session = visit_of(request).session
-    rows: list[tuple[str, str | None]] = []
+    rows: list[Ticked] = []
     for name, text in form.items():
         if not name.startswith(INPUT):
             continue
         given = _read_input(name, text)
+        refused = None
         try:
             await session.call("skip", **given)
-            rows.append((str(given["message_id"]), None))
         except DulyError as error:
-            rows.append((str(given["message_id"]), str(error)))
+            refused = str(error)
+        seq = name.removeprefix(INPUT)
+        place, title = _place(f"i/{given['workflow']}/{seq}"), str(given["message_id"])
+        if len(rows) < ROWS:
+            title = await _title(session, given, seq) or title
+        rows.append(Ticked(place, title, "", refused))
     if not rows:
         raise Invalid(code="missing", path="input", facts={"of": "skip"})
     place = _place(form.get(BACK, ""))
-    return render(request, "several.html", verb="skip", rows=rows, place=place)
+    return render(request, "several.html", verb="skipped", rows=rows, place=place)
+
+
+async def _title(session: Session, given: Mapping[str, Json], seq: str) -> str:
+    """Return the title of an input that was ticked; nothing, if its number is that of another."""
+    if not (seq.isdecimal() and seq.isascii() and 0 < len(seq) <= SEQ_DIGITS_MAX and int(seq)):
+        return ""
+    found: Any = []
+    with suppress(DulyError):
+        found = await session.call(
+            "events", workflow=given["workflow"], limit=1, after=int(seq) - 1
+        )
+    known = (given["topic"], given["message_id"])
+    return next((e["title"] for e in found if (e["topic"], e["message_id"]) == known), "")
 
 
 def _read_input(name: str, text: str) -> dict[str, Json]:

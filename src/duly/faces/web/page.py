@@ -85,6 +85,7 @@ async def home(request: Request) -> Sheet:
         "forms": await flow.ask_unknown(session, waiting, approvals),
         "together": count_together(waiting, approvals),
         "workflows": workflows,
+        "is_cut_short": len(workflows) == PAGE_ROWS_MAX,
         "paused": [each["name"] for each in workflows if each["paused"]],
         "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
     }
