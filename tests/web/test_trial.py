@@ -89,3 +89,14 @@ async def test_a_list_of_workflows_that_is_cut_says_so(
         monkeypatch.setattr(page, "PAGE_ROWS_MAX", 1)
         assert told in (await ask(web.app, "/", headers=headers)).text
         assert words.say_first(1000).startswith("Only the first 1,000 workflows")
+
+
+async def test_a_page_that_is_narrowed_by_status_is_followed(tmp_path: Path) -> None:
+    """G13: only a search for a text costs more than its page, and is made once."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        for end, is_followed in (("?status=pending", True), ("?status=", True), ("?text=", True)):
+            text = (await ask(web.app, f"/w/invoices{end}", headers=headers)).text
+            assert ("data-live" in text) is is_followed, end
+        assert "data-live" not in (await ask(web.app, "/w/invoices?text=M", headers=headers)).text
