@@ -15,11 +15,13 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tests import house
 from tests.browser.chromium import find
+from tests.browser.judge import AXE, list_findings
 from tests.browser.stand import WAIT_MS, call
 from tests.faces.real import running
 from tests.readme_page import path_to_duly
 
 PAGE = house.ROOT / "docs" / "path-page.md"
+EMPTY = "There is no workflow yet."  # a home of its own, with the scripts of the project
 PIECE = re.compile(
     r"^```(?P<kind>sh first terminal|sh|text (?P<file>\S+))\n(?P<text>.*?)^```$"
     r"|^- (?P<line>[^\n]+)$",
@@ -57,6 +59,9 @@ def do(page: Page, line: str) -> None:
         field.fill(text.replace(told["old"], told["new"]))
     else:
         expect(main).to_contain_text(told["read"])
+        if told["read"] == EMPTY:
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            assert list(list_findings(page, "a home without workflows", None)) == []
 
 
 def test_every_line_of_the_path_with_the_page_is_so(tmp_path: Path) -> None:
