@@ -104,7 +104,7 @@ def test_the_command_lists_the_examples_and_shows_a_source() -> None:
     shown = run(main, ["example", "mail-triage", "--source", "--language", "javascript"])
     assert shown.output == DAILY["mail-triage"].source(Language.JAVASCRIPT).text
     assert run(main, ["example", "mail-triag"]).exit_code == 1
-    assert run(main, ["example", "bugs-to-todoist", "--language", "javascript"]).exit_code == 2
+    assert run(main, ["example", "slack-to-issue", "--language", "javascript"]).exit_code == 2
 
 
 def test_the_command_crashes_an_example() -> None:

@@ -420,12 +420,10 @@ DAILY: Final[Mapping[str, DailyExample]] = MappingProxyType(
             ),
             DailyExample("news-to-telegram", ("feed", "telegram"), _fill_news, ONLY_JAVASCRIPT),
             DailyExample("orders-to-mail", ("airtable", "gmail"), _fill_orders),
-            DailyExample("bugs-to-todoist", ("github", "todoist"), _fill_issues, ONLY_PYTHON),
+            DailyExample("bugs-to-todoist", ("github", "todoist"), _fill_issues),
             DailyExample("files-to-slack", ("drive", "slack"), _fill_files, ONLY_JAVASCRIPT),
             DailyExample("slack-to-issue", ("slack", "github"), _fill_chat, ONLY_PYTHON),
-            DailyExample(
-                "customers-to-hubspot", ("stripe", "hubspot"), _fill_customers, ONLY_JAVASCRIPT
-            ),
+            DailyExample("customers-to-hubspot", ("stripe", "hubspot"), _fill_customers),
             DailyExample("mails-to-trello", ("outlook", "trello"), _fill_inbox, ONLY_PYTHON),
             DailyExample("bugs-to-discord", ("github", "discord"), _fill_issues, ONLY_JAVASCRIPT),
             DailyExample("chat-to-jira", ("slack", "jira"), _fill_chat, ONLY_JAVASCRIPT),
