@@ -15,7 +15,7 @@ from typing import Final
 FIRST: Final = (
     "tests/test_house.py::test_types_are_strict",
     "tests/fire/test_threads.py",
-    "tests/test_breaks.py::test_a_twentieth_of_the_breaks_is_red",
+    "tests/test_breaks.py::test_a_fortieth_of_the_breaks_is_red",
     "tests/sandbox/hostile/test_corpus.py",
     "tests/sandbox/hostile/test_beside.py",
     "tests/fire/test_kill.py",

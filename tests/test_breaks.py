@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tests.rules_map import MAP, ROOT, RULES, read_claims, read_map, read_rules
 from tests.warm import INSIDE, Warm
 
 ALL = breaks.collect()
-EVERY = 20  # a commit tries so small a part of them
+EVERY = 40  # a commit tries so small a part of them
 
 
 # The judge.
@@ -36,12 +36,32 @@ VERDICTS = {
 }
 
 
-def test_each_planted_break_gets_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(breaks.AREAS_VARIABLE, breaks.PLANTED)
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Warm]:
+    """Start one process for all who judge a planted break."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(breaks.AREAS_VARIABLE, breaks.PLANTED)
+        warm = Warm()
+    with closing(warm):
+        yield warm
+
+
+@pytest.fixture
+def warm(kept: Warm, monkeypatch: pytest.MonkeyPatch) -> Warm:
+    """Let the judge use that process, and leave it open."""
+    monkeypatch.setattr(breaks, "PARALLEL", 1)
+    monkeypatch.setattr(breaks, "Warm", lambda: kept)
+    monkeypatch.setattr(breaks, "closing", nullcontext)
+    return kept
+
+
+@pytest.mark.usefixtures("warm")
+def test_each_planted_break_gets_its_verdict() -> None:
     reports = breaks.try_breaks(list(VERDICTS), control=False)
     assert {report.broken: report.verdict for report in reports} == VERDICTS
 
 
+@pytest.mark.usefixtures("warm")
 def test_tests_that_are_red_without_the_break_are_no_proof(tmp_path: Path) -> None:
     (tmp_path / "test_red.py").write_text("def test_red() -> None:\n    assert False\n")
     named = (f"{tmp_path / 'test_red.py'}::test_red",)
@@ -50,12 +70,12 @@ def test_tests_that_are_red_without_the_break_are_no_proof(tmp_path: Path) -> No
     assert report.verdict is Verdict.BROKEN_BEFORE
 
 
-def test_a_break_that_does_not_end_is_no_proof() -> None:
-    with closing(Warm()) as warm:
-        report = breaks.try_break(ALL[0], ALL[0].tests, warm=warm, timeout_s=0.001)
-        assert report.verdict is Verdict.HUNG
-        after = breaks.try_break(ALL[0], ALL[0].tests, warm=warm)
-        assert after.verdict is Verdict.RED, "the next one is tried all the same"
+def test_a_break_that_does_not_end_is_no_proof(warm: Warm) -> None:
+    guarded = planted.GUARDED
+    report = breaks.try_break(guarded, guarded.tests, warm=warm, timeout_s=0.001)
+    assert report.verdict is Verdict.HUNG
+    after = breaks.try_break(guarded, guarded.tests, warm=warm)
+    assert after.verdict is Verdict.RED, "the next one is tried all the same"
 
 
 def test_a_run_under_a_break_starts_no_further_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +205,7 @@ def test_every_proven_rule_of_the_heart_has_a_break() -> None:
     assert [r for r in entries if entries[r].unbroken and r in covered] == []
 
 
-def test_a_twentieth_of_the_breaks_is_red() -> None:
+def test_a_fortieth_of_the_breaks_is_red() -> None:
     """`make breaks` tries them all; the tests themselves are seen green by this very run."""
     chosen = ALL[breaks.number_of_commit() % EVERY :: EVERY]
     reports = breaks.try_breaks(chosen, control=False)

@@ -14,7 +14,7 @@ putting it in place before anything is collected.
     python -m tests.breaks --tenth 3       every tenth break, beginning with the fourth
     python -m tests.breaks --tenth         the tenth that belongs to the commit checked out
 
-The part of the ordinary test run, a twentieth, is a function of the commit, so a red run stays red
+The part of the ordinary test run, a fortieth, is a function of the commit, so a red run stays red
 when it is repeated, and the next commit tries another part. `TEST_TENTH` overrides it.
 """
 
@@ -197,8 +197,6 @@ def try_break(
     broken: Break, tests: Sequence[str], *, warm: Warm, timeout_s: float = TIMEOUT_S
 ) -> Report:
     """Run these tests under a break and judge what they say."""
-    if not tests:
-        return Report(broken, Verdict.UNCLAIMED, f"looked in {', '.join(broken.tests)}")
     status, words = run_tests(tests, key=broken.key, timeout_s=timeout_s, warm=warm)
     if status is None:
         return Report(broken, Verdict.HUNG, f"no end after {timeout_s} s")
@@ -212,10 +210,13 @@ def try_breaks(breaks: Sequence[Break], *, control: bool) -> list[Report]:
     chosen = [select(broken, claims) for broken in breaks]
     with ExitStack() as stack:
         free: SimpleQueue[Warm] = SimpleQueue()
-        for _ in range(min(PARALLEL, len(breaks))):
+        for _ in range(min(PARALLEL, sum(map(bool, chosen)))):
             free.put(stack.enter_context(closing(Warm())))
 
         def attempt(broken: Break, tests: Sequence[str]) -> Report:
+            if not tests:
+                looked = f"looked in {', '.join(broken.tests)}"
+                return Report(broken, Verdict.UNCLAIMED, looked)
             warm = free.get()
             try:
                 return try_break(broken, tests, warm=warm)

@@ -129,7 +129,7 @@ class Echo(duly.Connector):
         }
         if self.slip in raises:
             raise raises[self.slip] from RuntimeError(said)
-        more = [said] * 5000 if self.slip == "large" else []
+        more = [said] * 1500 if self.slip == "large" else []
         return {"text": said, said: [said, {"deep": said}], "more": more}
 
     @duly.mutation(lag_s=0)

@@ -98,12 +98,14 @@ async def examine(
     *,
     synchronous: str | None = None,
     every: int = 1,
+    first: int = 0,
     is_direct: bool = False,
 ) -> Findings:
     """Play a workload, cut the power before each operation, and look at what each cut left.
 
-    A control need not look at all of them: it looks at every so many. Where jobs wait in the queue
-    their callers return in the order of the commits; where some run at once they need not.
+    Who need not look at all of them looks at every so many, beginning with the `first`. Where jobs
+    wait in the queue their callers return in the order of the commits; where some run at once they
+    need not.
     """
     confirmed: list[str] = []
     cuts: list[Cut] = []
@@ -129,7 +131,7 @@ async def examine(
     history = await workload.read(backend)
     await backend.close()
     findings = Findings()
-    for left in cuts[::every]:
+    for left in cuts[first::every]:
         await look(workload, left, history, confirmed[: left.confirmed], findings)
     return findings
 

@@ -14,7 +14,7 @@ from verification.survey import run_seeds
 from verification.workflow.run import run
 from verification.workflow.unkind import from_seed
 
-SEEDS = 120
+SEEDS = 80
 SEEDS_PER_TEST = 40
 # Each commit runs other seeds; the same commit always runs the same ones. More are run by
 # `python -m verification --seeds`.
