@@ -27,6 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGES_MAX = 36  # of Duly and all that it needs; 34 is the aim (python-dateutil brings two)
+ELSEWHERE = frozenset({"httpx2-jsfetch"})  # in the lock file for another platform
 PEERS = ("dbos",)
 OWN = frozenset({"pip", "setuptools", "wheel"})  # what an empty environment has already
 COLUMNS = ("program", "version", "packages", "MB", "seconds")

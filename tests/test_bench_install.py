@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.install import PACKAGES_MAX, closure, locked
+import duly
+from bench.install import ELSEWHERE, PACKAGES_MAX, ROOT, closure, locked
 
 
 def test_duly_and_all_it_needs_are_few_packages() -> None:
@@ -10,6 +11,17 @@ def test_duly_and_all_it_needs_are_few_packages() -> None:
     assert {"duly", "apsw", "click", "rich"} <= found
     assert "pytest" not in found
     assert len(found) <= PACKAGES_MAX
+
+
+def test_the_pages_say_the_same_number_and_version() -> None:
+    """U6: a reader finds what the lock file and the program say."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+    others = len(locked() - ELSEWHERE - {"duly"})
+    assert f"The installation brings {others} other packages." in readme
+    assert f"at most {PACKAGES_MAX} packages, Duly among them" in page
+    assert f"today Duly and {others} others" in page
+    assert f"This is version {duly.__version__}, " in readme
 
 
 def test_what_is_needed_by_what_is_needed_is_counted_once() -> None:

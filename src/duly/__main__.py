@@ -8,6 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
+
+# What Python has on Linux and macOS alone, and Duly needs.
+POSIX: Final = frozenset({"fcntl", "pwd", "grp", "resource", "termios", "pty", "tty"})
+NOT_HERE: Final = "Duly runs on Linux and macOS; on Windows, run it in WSL."
 
 
 def main() -> None:
@@ -16,6 +21,15 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    try:
+        _call()
+    except ModuleNotFoundError as error:
+        if error.name not in POSIX:
+            raise
+        sys.exit(NOT_HERE)
+
+
+def _call() -> None:
     from duly.faces.cli import duly
 
     # A terminal that cannot show a character is shown another one, and not an error.

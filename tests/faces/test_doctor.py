@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -36,11 +38,32 @@ def test_a_new_project_is_well_and_gets_no_store(project: Path) -> None:
     told = call(project, "doctor")
     assert told.exit_code == 0, told.output
     # Whoever tests as root is told so, and nothing else.
-    ends = "All is well." if os.geteuid() else "0 bad, 1 to look at, 12 well."
+    ends = "All is well." if os.geteuid() else "0 bad, 1 to look at, 13 well."
     assert told.stdout.rstrip().endswith(ends)
     assert told.stdout.count("every layer of their lock was tried from inside and held") == 2
     assert "There is none yet" in told.stdout
     assert not (project / "duly.db").exists()
+
+
+def test_each_system_is_told_in_one_line_what_works_there() -> None:
+    """X1: and what the sandbox is there."""
+    assert module.tell_system("linux").state is State.OK
+    assert "the kernel locks every script" in module.tell_system("linux").sentence
+    for name, shown in (("darwin", "macOS"), ("freebsd14", "freebsd14")):
+        told = module.tell_system(name)
+        assert (told.state, told.what) == (State.WARN, "system")
+        assert told.sentence.startswith(f"{shown}: everything but `duly service`, and no lock")
+
+
+def test_windows_is_told_to_use_wsl_in_one_sentence() -> None:
+    """U6: what only POSIX systems have is missing there; before, that was a stack of calls."""
+    blocked = "import sys\nfor each in ('fcntl', 'pwd', 'grp', 'resource', 'termios'):\n"
+    program = f"{blocked}    sys.modules[each] = None\nfrom duly.__main__ import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "doctor"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Duly runs on Linux and macOS; on Windows, run it in WSL.\n"
 
 
 def test_a_store_is_verified_and_its_modes_are_looked_at(project: Path) -> None:

@@ -62,6 +62,10 @@ attempts = 1000
 """
 
 
+RATE_SHARE_MIN: Final = 0.95  # of the inputs that were to be published
+MEMORY_GROWTH_MAX: Final = 1.10  # of the memory at the beginning
+
+
 @dataclass(slots=True)
 class SoakReport:
     """What was done, and what the outside counted."""
@@ -78,10 +82,19 @@ class SoakReport:
     memory_last_mib: float = 0.0
     memory_most_mib: float = 0.0
 
+    wanted: int = 0  # to be published in the time that was given
+
     @property
-    def is_right(self) -> bool:
+    def is_safe(self) -> bool:
         """Tell whether nothing was made twice, lost or stuck."""
         return self.twice == self.lost == self.stuck == 0
+
+    @property
+    def is_right(self) -> bool:
+        """Tell whether it is safe, kept its pace, and its memory did not grow."""
+        kept_pace = self.published >= RATE_SHARE_MIN * self.wanted
+        is_flat = self.memory_last_mib <= MEMORY_GROWTH_MAX * self.memory_first_mib
+        return self.is_safe and kept_pace and is_flat
 
 
 class CountingOutside:
@@ -142,6 +155,7 @@ class Soak:
     async def run(self, seconds: float) -> SoakReport:
         """Publish and kill for so long, let it come to rest, and count."""
         begun_s = time.monotonic()
+        self.report.wanted = round(self._rate * seconds)
         server = await asyncio.start_server(self._outside.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         (self._folder / "duly.toml").write_text(PROJECT.format(port=port))

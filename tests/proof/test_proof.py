@@ -181,6 +181,20 @@ async def test_the_outside_of_a_soak_counts_what_really_happened() -> None:
     assert not SoakReport(stuck=1).is_right
 
 
+def test_a_soak_that_is_slow_or_grows_is_not_right() -> None:
+    """R7: 50 a second were to be published, and memory is flat."""
+
+    def judged(published: int, memory_last_mib: float) -> bool:
+        report = SoakReport(wanted=3000, published=published)
+        report.memory_first_mib, report.memory_last_mib = 100.0, memory_last_mib
+        assert report.is_safe
+        return report.is_right
+
+    assert judged(2850, 110.0)
+    assert not judged(2849, 110.0)
+    assert not judged(2850, 110.1)
+
+
 def test_a_soak_of_seconds_loses_nothing_through_a_kill(tmp_path: Path) -> None:
     """L5, R7: `duly serve`, SQLite, the sandbox, faults outside, and a SIGKILL on the way."""
     soak = Soak(tmp_path, rate=20, kill_every_s=3, seed=7)
@@ -188,6 +202,7 @@ def test_a_soak_of_seconds_loses_nothing_through_a_kill(tmp_path: Path) -> None:
     assert (report.twice, report.lost, report.stuck, report.kills) == (0, 0, 0, 1)
     assert report.published == report.effects > 0
     assert report.memory_first_mib > 0
+    assert report.wanted == 100
 
 
 def test_memory_is_that_of_a_session(tmp_path: Path) -> None:

@@ -116,18 +116,23 @@ def _versions() -> Iterator[Finding]:
 
     python = platform.python_version()
     yield Finding("duly", State.OK, f"{__version__} on Python {python}, {platform.platform()}.")
-    if sys.platform != "linux":
-        yield Finding(
-            "system",
-            State.WARN,
-            f"{sys.platform} cannot lock a script's process as Linux can.",
-            "Run hosts on Linux, or accept the interpreter as the only wall (docs/sandbox.md).",
-        )
+    yield tell_system(sys.platform)
     for package, what in PACKAGES.items():
         try:
             yield Finding(package, State.OK, f"{metadata.version(package)}: {what}.")
         except metadata.PackageNotFoundError:
             yield Finding(package, State.BAD, f"{what} is missing.", f"pip install {package}")
+
+
+def tell_system(name: str) -> Finding:
+    """Say what works on a system, and what the sandbox is there."""
+    if name == "linux":
+        said = "Linux: everything works; the kernel locks every script's process."
+        return Finding("system", State.OK, said)
+    said = "no lock of the kernel: the interpreter and the limits are the only walls of a script."
+    works = f"{'macOS' if name == 'darwin' else name}: everything but `duly service`, and {said}"
+    advice = "Run hosts on Linux, or read docs/sandbox.md, Other systems."
+    return Finding("system", State.WARN, works, advice)
 
 
 def _user() -> Iterator[Finding]:
