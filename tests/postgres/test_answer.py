@@ -141,6 +141,23 @@ async def test_a_restore_or_a_promotion_forgets_the_ends_of_sends(url: str) -> N
         await taken(one, change.id)
 
 
+async def test_an_end_that_stands_in_the_future_keeps_no_person_waiting(url: str) -> None:
+    """L6: the server's clock was set back since; a claim of our own never takes as long as that."""
+    here = Mute()
+    here.goes_on.set()
+    async with opened(url, here) as one, one.running():
+        await deploy(one)
+        await one.publish("notes", "note", title="a", message_id="a")
+        await until(lambda: has_end(url), "the end of the send on its row")
+    ask(url, "update mutation set ended_clock = ended_clock + 86400000")
+    async with opened(url, Mute()) as two:
+        change = await the_change(two)
+        assert await refusal(two, change.id) == "too_early"
+        async with asyncio.timeout(10):
+            await taken(two, change.id)
+    assert status_of(url) == "failed"
+
+
 @pytest.mark.parametrize(("true_hours", "is_young"), [(7, False), (5, True)])
 async def test_the_age_of_a_key_is_that_of_the_servers_clock(
     url: str, true_hours: int, is_young: bool
