@@ -64,6 +64,17 @@ async def test_an_object_is_made_once(desk: StripeDouble, stripe: Any) -> None:
     assert await stripe.get("customers", "cus_9999") is None
 
 
+async def test_a_refund_whose_key_was_edited_away_is_left_to_a_person(
+    desk: StripeDouble, stripe: Any
+) -> None:
+    """L5: when Stripe has forgotten the key, it would be paid back twice."""
+    await send(stripe, "create", **REFUND)
+    desk.account(TOKEN)["refunds"][0]["metadata"].clear()
+    assert isinstance(await happened(stripe, "create", **REFUND), Unsure)
+    other = {**REFUND, "fields": {"charge": "ch_2"}}
+    assert await happened(stripe, "create", **other) == NotApplied()
+
+
 async def test_it_is_found_among_many(
     desk: StripeDouble, stripe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ class Stripe(TokenService):
         kind = _kind(str(call.args["kind"]), MADE)
         query: dict[str, Json] = {"limit": PAGE}
         query["created[gte]"] = int(sent_after(call).timestamp())
+        alike = ""
         for _ in range(PAGES_MAX):
             answer = await self.fetch(f"/{kind}", query, timeout_s=FIND_S, is_proof=True)
             found, has_more = pick(answer, "data"), pick(answer, "has_more")
@@ -174,6 +175,10 @@ class Stripe(TokenService):
             for each in found:
                 if text_at(each, f"metadata.{META}") == call.key:
                     return Applied({"id": text_at(each, "id")})
+                if not text_at(each, f"metadata.{META}") and _is_alike(each, call.args["fields"]):
+                    alike = text_at(each, "id")
+            if not has_more and alike:
+                return Unsure(f"{alike} is alike and has no key, so it may have been made by this")
             if not has_more:
                 said = f"it is not there; a person can delete {kind}, and Stripe then lists none"
                 return NotApplied() if kind in LASTING else Unsure(said)
@@ -181,6 +186,13 @@ class Stripe(TokenService):
                 raise Transient(f"GET /{kind}: the list does not go on.")
             query["starting_after"] = text_at(found[-1], "id")
         return Unsure(f"it is not among the newest {PAGES_MAX * PAGE:,}")
+
+
+def _is_alike(found: Any, fields: Json) -> bool:
+    """Tell whether an object has all values that a call gave it, but for metadata."""
+    given = fields.items() if isinstance(fields, dict) else ()
+    plain = {name: each for name, each in given if isinstance(each, str | int)}
+    return bool(plain) and all(str(pick(found, name)) == str(plain[name]) for name in plain)
 
 
 def write_form(fields: Mapping[str, Any]) -> dict[str, str]:
