@@ -4,12 +4,14 @@ payloads that are the worker.
 A script reaches nothing in either case, since its interpreter has nothing to offer. A payload
 reaches nothing where the lock is on, and its canary where it is not: so it is a real attack, and
 it is the lock that stops it.
+
+What only exhausts meets a limit and no lock. Without a lock it is tried where TEST_EVERY_CASE=1.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +22,7 @@ from duly.sandbox.base import MISSING, Returned
 from tests.sandbox.hostile import payload
 from tests.sandbox.hostile.attack import Aim, Attack, write
 from tests.sandbox.hostile.canary import WORD, Canaries, canaries
+from tests.sandbox.hostile.corpus_exhaust import EXHAUSTIONS
 from tests.sandbox.hostile.meter import Meter, metering
 from tests.sandbox.hostile.stand import (
     CASES,
@@ -38,6 +41,22 @@ from tests.sandbox.hostile.stand import (
 )
 
 KINDS_MIN = 40
+# The cases of each round.
+PLAYED = {
+    "locked": CASES,
+    "unlocked": [
+        (attack, language)
+        for attack, language in CASES
+        if attack not in EXHAUSTIONS or os.environ.get("TEST_EVERY_CASE")
+    ],
+}
+ROWS = [(around, *case) for around, cases in PLAYED.items() for case in cases]
+EACH = pytest.mark.parametrize(
+    ("around", "attack", "language"),
+    ROWS,
+    ids=[f"{around}-{attack.name}-{language}" for around, attack, language in ROWS],
+    indirect=["around"],
+)
 PAST_LIMIT_S = 2.0
 LOOP_MS_MAX = 250
 # What says that a payload which answers nothing of note has arrived.
@@ -72,7 +91,7 @@ async def _go_round(caged: Canaries, *, is_locked: bool) -> Round:
             async with metering() as meter:
                 runs: dict[Any, Any] = {
                     (attack.name, language): partial(stage.attack, attack, language, caged.places)
-                    for attack, language in CASES
+                    for attack, language in PLAYED["locked" if is_locked else "unlocked"]
                 }
                 inside = {name: partial(stage.native, name) for name in payload.INSIDE}
                 ended = await together(runs | inside)
@@ -87,18 +106,27 @@ async def _go_round(caged: Canaries, *, is_locked: bool) -> Round:
     return Round(is_locked, ended, alarms, natives, launched, meter, caged.places)
 
 
-@pytest.fixture(scope="module", params=["locked", "unlocked"])
-async def around(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Round]:
-    """Go through the corpus once with, once without a lock."""
+@pytest.fixture(scope="module")
+async def locked(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """Go through the corpus with a lock."""
     with canaries(tmp_path_factory.mktemp("c")) as caged:
-        yield await _go_round(caged, is_locked=request.param == "locked")
+        return await _go_round(caged, is_locked=True)
 
 
-@pytest.mark.parametrize(
-    ("attack", "language"), CASES, ids=[f"{each.name}-{language}" for each, language in CASES]
-)
+@pytest.fixture(scope="module")
+async def unlocked(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """Go through the corpus without one."""
+    with canaries(tmp_path_factory.mktemp("c")) as caged:
+        return await _go_round(caged, is_locked=False)
+
+
+@pytest.fixture(params=list(PLAYED))
+def around(request: pytest.FixtureRequest) -> Any:
+    """Answer one of the rounds; each is gone once."""
+    return request.getfixturevalue(request.param)
+
+
+@EACH
 async def test_an_attack_ends_as_it_must(around: Round, attack: Attack, language: str) -> None:
     """X1, X2, X3: refused, harmless, or stopped by the limit it names; nobody's worker is lost."""
     program, outcome = attack.programs()[language], around.scripts[attack.name, language]
@@ -166,9 +194,7 @@ def test_the_corpus_is_large_and_says_why() -> None:
     assert reached == set(Aim) - {Aim.HOST, Aim.NOTHING}
 
 
-@pytest.mark.parametrize(
-    ("attack", "language"), CASES, ids=[f"{each.name}-{language}" for each, language in CASES]
-)
+@EACH
 async def test_no_script_computes_two_seconds_past_its_limit(
     around: Round, attack: Attack, language: str
 ) -> None:
