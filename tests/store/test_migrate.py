@@ -164,3 +164,36 @@ def test_a_store_of_an_older_version_becomes_what_a_new_one_is(path: Path, first
     steps = "".join(REAL_MIGRATIONS[number] for number in REAL_MIGRATIONS if number >= first)
     for name in re.findall(r"^create table (\w+)", steps, re.MULTILINE):
         assert _parts(path, name) == _parts(fresh, name)
+
+
+ROWS = (
+    "insert into workflow (id, name, counter, created_at) values ('w1', 'letters', 7, 5)",
+    "insert into upkeep (name, at) values ('tidied', 9)",
+    "insert into action (id, at, by, verb) values ('a1', 6, 'ada', 'pause')",
+)
+
+
+@pytest.mark.parametrize("first", sorted(REAL_MIGRATIONS))
+def test_the_rows_of_an_older_version_are_there_afterwards(path: Path, first: int) -> None:
+    """H4: a store that has been used keeps what it knows, whichever version made it."""
+    text = (Path(__file__).parent / f"schema_{first}.sql").read_text(encoding="utf-8")
+
+    def read() -> list[object]:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        found: list[object] = []
+        found += connection.execute("select id, name, counter, created_at from workflow")
+        found += connection.execute("select name, at from upkeep where name = 'tidied'")
+        found += connection.execute("select id, at, by, verb from action where id = 'a1'")
+        connection.close()
+        return found
+
+    async def story(env: Loop) -> None:
+        await (await open_sqlite(path, env, schema=Schema(text, {}, version=first))).close()
+        connection = apsw.Connection(str(path))
+        for statement in ROWS:
+            connection.execute(statement)
+        connection.close()
+        await (await open_sqlite(path, env)).close()
+
+    run(story)
+    assert read() == [("w1", "letters", 7, 5), ("tidied", 9), ("a1", 6, "ada", "pause")]
