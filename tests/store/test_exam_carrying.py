@@ -32,7 +32,6 @@ from duly.store.record import (
     Action,
     HandlerSpec,
     JournalEvent,
-    MutationRow,
     TopicSpec,
     VersionSpec,
 )
@@ -91,10 +90,9 @@ async def _it_is_here(world: World, answer: Any) -> None:
     assert _row(world, granted) == ("sheet.append", 5, "eve")
     events = world.connection.execute("select message_id, status, content from event order by seq")
     assert events.fetchall() == [("m1", "consumed", 2), ("r1", "pending", 3)]
-    row = MutationRow(*_row(world, "select * from mutation"))
-    assert (row.status, row.key, row.allowance_id) == ("applied", "k1", "allowance_1")
-    assert is_imported(row.seal)
-    assert is_imported(row.end_seal)
+    sealed = _row(world, "select status, key, allowance_id, seal, end_seal from mutation")
+    assert sealed[:3] == ("applied", "k1", "allowance_1")
+    assert all(map(is_imported, sealed[3:]))
     assert _row(world, "select revoked_by, revoked_at, seal from allowance") == ("eve", NOW, "")
     blob = "select b.status, p.body from blob b join blob_part p on p.digest = b.digest"
     assert _row(world, blob) == ("kept", BLOB)

@@ -113,7 +113,7 @@ async def test_stale_inputs_are_marked_and_skipped_one_and_many(tmp_path: Path) 
         }
         assert len(boxes) == 4
         old = {name: each for name, each in boxes.items() if '"new"' not in each}
-        assert (await post(web.app, headers, "/skip", old)).text.count(">done</strong>") == 3
+        assert (await post(web.app, headers, "/skip", old)).text.count(">skipped</strong>") == 3
         assert (await stale())[1] == 0
         assert {each.status for each in await web.host.inputs("invoices")} == {"pending", "skipped"}
 
