@@ -40,7 +40,9 @@ FREE: Final = frozenset({"join", "evict", "leave", "flush", "note_restore"})
 NO_CLAIM: Final = Fence("").epoch
 STEP_S: Final = 2 * LEASE_MS / 1000  # so long after a step of the store's clock leases differ
 DOUBT_S: Final = 2 * RENEW_MS / 1000 + 5  # a host writes once in every renewal
-FREE_AFTER_S: Final = (LEASE_MS + 2 * RENEW_MS) / 1000 + 5
+# A host that has come back renews once before it sees the others; its whole lease of watching can
+# end just after a renewal, so that it evicts at the next one.
+FREE_AFTER_S: Final = (LEASE_MS + 3 * RENEW_MS) / 1000 + 5
 
 
 @dataclass(slots=True)
