@@ -35,12 +35,11 @@ class keep:
 
 # What an agent may do that a person gave the scope decide: it sends nothing that waits for a yes.
 FOR_AGENTS = (
-    "abandon decline reconnect reject revoke revoke_allowance skip "
-    "bus.cancel bus.discard bus.unsubscribe"
+    "abandon decline reconnect reject revoke_allowance skip bus.cancel bus.discard bus.unsubscribe"
 )
-# What of the scope decide no agent does, with the reason in the decision 210.
+# What of the scope decide no agent does, with the reason in the decisions 210 and 540.
 FOR_PERSONS = (
-    "adopt allow amend answer approve approve_all deploy grant rollback settle write "
+    "adopt allow amend answer approve approve_all deploy grant revoke rollback settle write "
     "bus.resume bus.retry"
 )
 

@@ -21,7 +21,14 @@ from duly.errors import (
 )
 from duly.model_settings import ModelSettings
 from duly.models.asking import Models
-from duly.rules.model import Message, ModelQuestion, Purpose, Speaker, ask_about
+from duly.rules.model import (
+    Message,
+    ModelQuestion,
+    Purpose,
+    Speaker,
+    ask_about,
+    reserve_tokens,
+)
 from duly.rules.redaction import Redactor
 from duly.store.base import Durability
 from duly.store.model import ModelDay, QuestionRow, list_days, list_questions
@@ -167,6 +174,23 @@ async def test_a_question_that_did_not_leave_is_counted_all_the_same(desk: Desk)
         await Models(env, desk.world.store, {"default": gone}, Redactor()).ask(question())
     (day,) = await desk.days()
     assert (day.calls, day.reserved, desk.server.connections) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("tokens", [(0, 0), (20, 0), (0, 7), (-20, -7), (10**10, 7), None])
+async def test_a_service_that_does_not_count_costs_what_was_reserved(
+    desk: Desk, tokens: tuple[int, int] | None
+) -> None:
+    """M2: no text takes no tokens; else a budget would never be used up."""
+    reserved = reserve_tokens(question(), desk.server.settings(max_tokens=50))
+    models = desk.models(max_tokens=50, tokens_per_day=2 * reserved)
+    desk.server.script(*(Say("a", tokens=tokens) for _ in range(3)))
+    for _ in range(2):
+        await models.ask(question())
+    with pytest.raises(PermissionDenied) as raised:
+        await models.ask(question())
+    assert raised.value.code == "model_tokens_used"
+    (day,) = await desk.days()
+    assert (day.tokens_in, day.tokens_out) == (0, 0)
 
 
 async def test_past_the_budget_nothing_leaves(desk: Desk) -> None:

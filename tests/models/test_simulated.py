@@ -11,7 +11,9 @@ import pytest
 import duly
 from duly.api.registry import Scope
 from duly.connectors import Llm
+from duly.errors import Invalid
 from duly.host import Host
+from duly.rules.model import ANSWER_BYTES_MAX
 from duly.rules.model_schema import check_schema, find_misfit, make_sample
 from duly.rules.source import Language, Source
 from duly.testing.crash_test import CrashTest, Props
@@ -97,6 +99,7 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
     {"type": "object", "properties": {"a": {"type": "integer", "minimum": 2.5}}, "required": ["a"]},
     {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 3},
     {"type": "array", "maxItems": 0},
+    {"type": "array", "items": {"type": "null"}, "minItems": 1000},
     {"type": "string", "minLength": 9, "maxLength": 9},
     {"type": ["string", "null"], "maxLength": 2},
     {"type": "boolean"},
@@ -110,3 +113,36 @@ def test_a_sample_fits_its_schema(schema: dict[str, Any]) -> None:
     check_schema(schema)
     for pick in range(3):
         assert find_misfit(make_sample(schema, pick), schema) is None
+
+
+LARGE: tuple[tuple[dict[str, Any], int], ...] = (
+    ({"type": "string"}, 1),
+    ({"type": ["null", "string"]}, 1),
+    ({"type": "object", "properties": {"a": {"type": "string"}}}, 3),
+)
+
+
+@pytest.mark.parametrize(("schema", "around"), LARGE, ids=str)
+def test_a_schema_that_no_answer_can_fit_is_refused(schema: dict[str, Any], around: int) -> None:
+    """M3, N: else a simulation of an agent's script would fill the memory with a sample of it."""
+    inner = schema.get("properties", {}).get("a", schema)
+    inner["minLength"] = ANSWER_BYTES_MAX - around
+    check_schema(schema)
+    inner["minLength"] += 1
+    with pytest.raises(Invalid, match=f"longer than {ANSWER_BYTES_MAX} bytes"):
+        check_schema(schema)
+
+
+def test_lists_in_lists_are_counted_by_what_they_hold() -> None:
+    """M3, N: 60 to the power of 7 values, in a schema of 200 characters."""
+    schema: dict[str, Any] = {"type": "null"}
+    for depth in range(7):
+        schema = {"type": "array", "items": schema, "minItems": 60}
+        if depth < 2:
+            check_schema(schema)
+    with pytest.raises(Invalid):
+        check_schema(schema)
+    texts: dict[str, Any] = {"enum": ["x" * 1000]}
+    check_schema({"type": "array", "items": texts, "minItems": 100})
+    with pytest.raises(Invalid):
+        check_schema({"type": "array", "items": texts, "minItems": 1000})

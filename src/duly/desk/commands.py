@@ -313,7 +313,6 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
 
     @act(
         scope=Scope.DECIDE,
-        for_agents=True,
         example={"workflow": "invoices", "capability": "table.insert"},
     )
     async def revoke(self, workflow: str, capability: str, *, by: str = USER) -> None:

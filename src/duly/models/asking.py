@@ -251,4 +251,6 @@ def _told(question: ModelQuestion, answer: str) -> ModelQuestion:
 def _tokens(reply: ModelReply) -> tuple[int, int] | None:
     if reply.tokens_in is None or reply.tokens_out is None:
         return None  # the service does not say: the reservation stays
+    if not reply.tokens_in or (reply.text and not reply.tokens_out):
+        return None  # it does not count, for no text takes none
     return reply.tokens_in, reply.tokens_out

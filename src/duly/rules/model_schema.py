@@ -3,6 +3,9 @@
 Law 1: a schema is understood whole, or refused: a word that is not checked would promise something.
 Law 2: the check is ours. That a service says it keeps to a schema is worth nothing.
 
+Law 3: a schema that no answer can fit within its limit is refused, so that a sample of it, which
+       is made for a simulation, is no longer than an answer.
+
 Known words: type, properties, required, additionalProperties (false), items, enum, minLength,
 maxLength, minItems, maxItems, minimum, maximum, and description and title, which only the model
 reads.
@@ -15,12 +18,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duly.errors import Invalid, short
+from duly.rules.model import ANSWER_BYTES_MAX
 from duly.rules.value import Json, encode
 
 SCHEMA_BYTES_MAX: Final = 16 * 1024
 SCHEMA_DEPTH_MAX: Final = 8
 SAMPLE_TEXT: Final = "sample"
-SAMPLE_ITEMS_MAX: Final = 100
 TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -42,6 +45,9 @@ def check_schema(schema: Json, path: str = "schema") -> None:
     """Refuse a schema that is not understood whole, or that is too large."""
     encode(schema, path, limit_bytes=SCHEMA_BYTES_MAX)
     _check(schema, path, 0)
+    if _least_size(schema) > ANSWER_BYTES_MAX:
+        facts = {"limit": ANSWER_BYTES_MAX, "unit": "bytes"}
+        raise Invalid(code="too_long", path=path, facts=facts)
 
 
 def find_misfit(value: Json, schema: Json, path: str = "answer") -> str | None:
@@ -87,7 +93,8 @@ def make_sample(schema: Json, pick: int = 0) -> Json:
         return {**dict.fromkeys(given.get("required", ())), **made}
     if kind == "array":
         one = given.get("items", {"type": "string"})
-        count = min(max(1, given.get("minItems", 0)), given.get("maxItems", SAMPLE_ITEMS_MAX))
+        count = max(1, given.get("minItems", 0))
+        count = min(count, given.get("maxItems", count))
         return [make_sample(one, pick) for _ in range(count)]
     if kind == "string":
         text = SAMPLE_TEXT.ljust(given.get("minLength", 0), ".")
@@ -142,6 +149,16 @@ def _check(schema: Json, path: str, depth: int) -> None:
         _check(each, f"{path}.properties.{short(name)}", depth + 1)
     if "items" in schema:
         _check(schema["items"], f"{path}.items", depth + 1)
+
+
+def _least_size(schema: Any) -> int:
+    """Return about how many bytes a value with every field has at least (law 3)."""
+    words = sum(len(str(schema[each])) for each in ("enum", "required") if each in schema)
+    fields = schema.get("properties", {}).items()
+    inside = sum(len(name) + _least_size(each) for name, each in fields)
+    one = _least_size(schema["items"]) if "items" in schema else 1
+    least, count = (max(0, int(schema.get(each, 0))) for each in ("minLength", "minItems"))
+    return 1 + words + max(inside, count * one, least)
 
 
 def _kinds(schema: dict[str, Json]) -> list[Any]:
