@@ -62,7 +62,7 @@ def blow(nursery: Any, seed: int, rounds: int, before: int) -> dict[str, float]:
             figures: dict[str, Any] = asdict(Storm(fire, seed).blow(rounds, progress))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-    return flat(figures)
+    return {"rounds": rounds, **flat(figures)}
 
 
 def mix(nursery: Any, seed: int, rounds: int, before: int) -> dict[str, float]:

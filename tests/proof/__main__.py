@@ -1,33 +1,47 @@
 """Prove for hours, and write one report of exactly what was run.
 
     make proof PROOF_MINUTES=240
-    python -m tests.proof --minutes 240 [--only "kill -9" --only soak] [--jobs 2]
+    python -m tests.proof --only "random scenarios, bus" --minutes 30 --jobs 1
+    python -m tests.proof --keep [--folder .proof]
+
+The second runs a part alone for so many minutes more. `kill -STOP` and `kill -CONT` of its process
+stop it and let it go on, which random scenarios and power cuts can bear; after a kill the same
+command goes on behind the last finished piece. The third takes what is finished into the sums over
+all commits (`tests/proof/kept.py`).
 
 Law 1  Every part is a command that can be run by itself; the report names it with its seeds.
 Law 2  A part that is done is not run again for the same commit; a piece that was cut short counts
        for nothing. More minutes go on where the last run ended, with the next seeds.
 Law 3  What was not run is in the report as *not run*. What went wrong stays in it.
-Law 4  A tree with changes proves nothing about its commit: the report says so.
+Law 4  A tree with changes proves nothing about its commit: the report says so, and it is written
+       beside that of the commit.
+Law 5  One proof at a time works in a folder, and a piece never outlives its proof.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
+import resource
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGINT, SIGKILL, SIGTERM
 from typing import Any, Final
 
 from tests.house import ROOT
-from tests.proof.part import PARTS, SEED, Figures, Part, add
+from tests.proof import kept
+from tests.proof.minder import Minder
+from tests.proof.part import PARTS, Figures, Part, add
 
 FOLDER: Final = ROOT / ".proof"
 MINUTES: Final = 120.0
@@ -37,6 +51,9 @@ TAIL_CHARS: Final = 2000
 OVERTIME: Final = 20.0  # a piece that takes so many times its share, and ten minutes more, hangs
 HANGS_S: Final = 600.0
 TIME_OUT: Final = 124
+LOOK_S: Final = 1.0  # a look at a piece that took longer than a few of these was a stop
+STOPPED_S: Final = 5.0
+ENDED: Final = frozenset({-SIGKILL, -SIGTERM, -SIGINT})  # by a person, or for want of memory
 
 
 @dataclass(slots=True)
@@ -49,6 +66,7 @@ class Piece:
     status: int
     figures: Figures
     said: str = ""  # the end of what it said, if it went wrong
+    cpu_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +77,8 @@ class Proof:
     is_changed: bool
     pieces: dict[str, list[Piece]] = field(default_factory=dict)
     minutes: float = 0.0  # that were asked for, at most
+    source: str = ""  # the tree of src/
+    machine: str = ""
 
     def spent_s(self, part: Part) -> float:
         """Say for how long a part was run."""
@@ -73,12 +93,12 @@ class Proof:
         first = (1 + int(self.commit[:8], 16) % COMMITS) * SEED_STEP
         return first + len(self.pieces.get(part.name, ())) * max(part.piece, 1)
 
-    def is_done(self, part: Part, minutes: float) -> bool:
-        """Tell whether a part has had its share, or went wrong."""
+    def is_done(self, part: Part, until_s: float) -> bool:
+        """Tell whether a part has had its time, or went wrong."""
         if self.has_failed(part):
             return True
         if part.share:
-            return part.name in self.pieces and self.spent_s(part) >= part.share * minutes * 60
+            return part.name in self.pieces and self.spent_s(part) >= until_s
         return part.name in self.pieces
 
 
@@ -94,11 +114,13 @@ def commit_of(root: Path) -> tuple[str, bool]:
 
 def load(path: Path, commit: str, *, is_changed: bool) -> Proof:
     """Read what was proven of a commit before; of a tree with changes nothing counts (law 4)."""
-    if is_changed or not path.exists():
-        return Proof(commit, is_changed)
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    pieces = {name: [Piece(**each) for each in found] for name, found in kept["pieces"].items()}
-    return Proof(commit, is_changed, pieces, kept["minutes"])
+    proof = Proof(commit, is_changed, machine=machine())
+    if path.exists() and not is_changed:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        proof.minutes = found["minutes"]
+        for name, pieces in found["pieces"].items():
+            proof.pieces[name] = [Piece(**each) for each in pieces]
+    return proof
 
 
 def save(path: Path, proof: Proof) -> None:
@@ -109,53 +131,104 @@ def save(path: Path, proof: Proof) -> None:
     draft.replace(path)
 
 
-def run_piece(part: Part, seed: int, jobs: int, minutes: float) -> Piece:
-    """Run one command of a part to its end."""
-    words = part.words(seed, jobs, minutes * part.share)
-    begun_at, begun_s = datetime.now(UTC), time.monotonic()
+def run_piece(part: Part, seed: int, jobs: int, minutes: float, minder: Minder) -> Piece:
+    """Run one command of a part, which has so many minutes, to its end."""
+    words = part.words(seed, jobs, minutes)
+    begun_at, before_s = datetime.now(UTC), cpu_s()
     limit_s = HANGS_S + OVERTIME * max(minutes, 1) * 60
-    try:
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=ROOT,
-            env={**os.environ, **(part.environ or {})},
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            check=False,
-        )
-        status, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired:
-        status, out, err = TIME_OUT, "", f"not over after {limit_s:.0f} s"
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, **(part.environ or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        minder.mind(process.pid)
+        try:
+            status, out, err, seconds = wait_for(process, limit_s)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, SIGKILL)
+            minder.mind(0)
     try:
         figures = part.read(out)
     except (ValueError, KeyError):
         figures, status = {}, status or 1
     said = (out + err)[-TAIL_CHARS:] if status else ""
     at = begun_at.isoformat(timespec="seconds")
-    command = ["python", *words]
-    return Piece(command, at, round(time.monotonic() - begun_s, 3), status, figures, said)
+    used_s = round(cpu_s() - before_s, 1)
+    return Piece(["python", *words], at, round(seconds, 3), status, figures, said, used_s)
 
 
-def prove(proof: Proof, parts: Sequence[Part], minutes: float, jobs: int, keep: Path) -> None:
+def wait_for(process: subprocess.Popen[str], limit_s: float) -> tuple[int, str, str, float]:
+    """Wait for a process; return its status, what it said, and its seconds without stops."""
+    seconds, seen_s = 0.0, time.monotonic()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            out, err = process.communicate(timeout=LOOK_S)
+            return process.returncode, out, err, seconds + _passed(seen_s)
+        seconds, seen_s = seconds + _passed(seen_s), time.monotonic()
+        if seconds > limit_s:
+            return TIME_OUT, "", f"not over after {limit_s:.0f} s", seconds
+
+
+def _passed(since_s: float) -> float:
+    """Count the time since a look; while the proof was stopped, none passed."""
+    passed_s = time.monotonic() - since_s
+    return passed_s if passed_s < STOPPED_S else 0.0
+
+
+def cpu_s() -> float:
+    """Return the processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be run: some parts, and for how long."""
+
+    parts: Sequence[Part]
+    minutes: float
+    is_more: bool = False  # the searched parts get these minutes beside what they had
+
+    def until_s(self, proof: Proof, part: Part) -> float:
+        """Say how long a part will have been run in the end."""
+        shares = sum(each.share for each in self.parts) if self.is_more else 1.0
+        had_s = proof.spent_s(part) if self.is_more else 0.0
+        return had_s + (part.share / (shares or 1.0)) * self.minutes * 60
+
+
+def prove(proof: Proof, wish: Wish, jobs: int, keep: Path) -> None:
     """Run what is not done yet; keep each piece as soon as it is over (law 2)."""
-    proof.minutes = max(proof.minutes, minutes)
-    for part in parts:
-        if not part.share and minutes < part.minutes_min:
-            continue
-        while not proof.is_done(part, minutes):
-            piece = run_piece(part, proof.next_seed(part), jobs, minutes)
-            if piece.status == -SIGKILL:
-                # A person or a machine out of memory ended it: it says nothing about the commit.
-                print(f"{part.name}: killed after {piece.seconds:.0f} s, which counts for nothing")
-                break
-            proof.pieces.setdefault(part.name, []).append(piece)
-            save(keep, proof)
-            told = "went wrong" if piece.status else "well"
-            print(f"{part.name}: {told} after {piece.seconds:.0f} s, {say(piece.figures)}")
-            sys.stdout.flush()
-            if not part.piece:
-                break
+    proof.minutes = max(proof.minutes, wish.minutes)
+    minder = Minder()
+    try:
+        for part in wish.parts:
+            if part.share or wish.is_more or wish.minutes >= part.minutes_min:
+                prove_part(proof, part, wish.until_s(proof, part), jobs, keep, minder)
+    finally:
+        minder.end()
+
+
+def prove_part(
+    proof: Proof, part: Part, until_s: float, jobs: int, keep: Path, minder: Minder
+) -> None:
+    """Run the pieces of one part until it has had its time."""
+    while not proof.is_done(part, until_s):
+        minutes = (until_s - proof.spent_s(part)) / 60
+        piece = run_piece(part, proof.next_seed(part), jobs, minutes, minder)
+        if piece.status in ENDED:
+            print(f"{part.name}: ended after {piece.seconds:.0f} s, which counts for nothing")
+            return
+        proof.pieces.setdefault(part.name, []).append(piece)
+        save(keep, proof)
+        told = "went wrong" if piece.status else "well"
+        print(f"{part.name}: {told} after {piece.seconds:.0f} s, {say(piece.figures)}", flush=True)
+        if not part.piece:
+            return
 
 
 # -- The report -----------------------------------------------------------------------------------
@@ -201,9 +274,10 @@ def write_report(proof: Proof, parts: Sequence[Part] = PARTS) -> str:
     for part in parts:
         pieces = proof.pieces.get(part.name, [])
         if len(pieces) > 1:
-            words = " ".join("N" if each == SEED else each for each in template(part, pieces[0]))
-            first_seed, last_seed = (seed_of(part, each) for each in (pieces[0], pieces[-1]))
-            lines.append(f"{words}    N = {first_seed}, {first_seed + part.piece} … {last_seed}")
+            words = " ".join(part.template(pieces[0].command))
+            begin, end = part.seeds(pieces[0].command, pieces[-1].command) or (0, 0)
+            last_begin = end + 1 - max(part.piece, 1)
+            lines.append(f"{words}    N = {begin}, {begin + part.piece} … {last_begin}")
         elif pieces:
             lines.append(" ".join(pieces[0].command))
     lines.append("```")
@@ -215,17 +289,6 @@ def write_report(proof: Proof, parts: Sequence[Part] = PARTS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def template(part: Part, piece: Piece) -> list[str]:
-    """Spell the command of a part with the word for its seed."""
-    pairs = zip(piece.command, ("python", *part.command), strict=True)
-    return [SEED if word == SEED else given for given, word in pairs]
-
-
-def seed_of(part: Part, piece: Piece) -> int:
-    """Return the seed that a piece began with."""
-    return int(piece.command[1 + part.command.index(SEED)])
-
-
 def verdict(proof: Proof, wrong: Sequence[Part], parts: Sequence[Part]) -> str:
     """Say in one line what came of it."""
     if wrong:
@@ -235,28 +298,73 @@ def verdict(proof: Proof, wrong: Sequence[Part], parts: Sequence[Part]) -> str:
     return f"nothing went wrong in what was run{left}"
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Hold a folder of proofs; tell whether no other proof works in it (law 5)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     given = float(os.environ.get("PROOF_MINUTES") or MINUTES)
-    parser.add_argument("--minutes", type=float, default=given)
     names = [part.name for part in PARTS]
+    parser.add_argument("--minutes", type=float, default=given)
     parser.add_argument("--only", action="append", choices=names, metavar="PART")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--keep", action="store_true", help="take what is finished into the sums")
+    parser.add_argument("--page", action="store_true", help="write the sums on their page again")
     wanted = parser.parse_args(arguments)
-    commit, is_changed = commit_of(ROOT)
-    keep = wanted.folder / commit[:12] / "proof.json"
-    proof = load(keep, commit, is_changed=is_changed)
+    if wanted.keep or wanted.page:
+        return keep_sums(wanted.folder if wanted.keep else None)
     parts = [part for part in PARTS if wanted.only is None or part.name in wanted.only]
+    with alone(wanted.folder) as is_alone:
+        if not is_alone:
+            print(f"Another proof works in {wanted.folder}; name another --folder.")
+            return 2
+        signal.signal(SIGTERM, lambda *_: sys.exit(128 + SIGTERM))
+        wish = Wish(parts, wanted.minutes, is_more=wanted.only is not None)
+        return run_proof(wish, wanted.jobs, wanted.folder)
+
+
+def run_proof(wish: Wish, jobs: int, folder: Path) -> int:
+    """Prove, and write the report also of a proof that is ended on the way."""
+    commit, is_changed = commit_of(ROOT)
+    keep = folder / (commit[:12] + ("-changed" if is_changed else "")) / "proof.json"
+    proof = load(keep, commit, is_changed=is_changed)
+    proof.source = kept.source_of(commit)
     try:
-        prove(proof, parts, wanted.minutes, wanted.jobs, keep)
+        prove(proof, wish, jobs, keep)
     finally:
         report = keep.with_name("report.md")
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(write_report(proof), encoding="utf-8")
         print(f"The report is {report}")
-    return 1 if any(proof.has_failed(part) for part in parts) else 0
+    return 1 if any(proof.has_failed(part) for part in wish.parts) else 0
+
+
+def keep_sums(folder: Path | None) -> int:
+    """Take what is finished into the data, if a folder is named; write the page again."""
+    new = kept.keep(folder) if folder else []
+    for row in new:
+        print(f"{row.part}, {row.commit[:8]}: {row.count:,.10g}, {row.wrong} went wrong")
+        if row.wrong and not row.became:
+            print(f"  write into {kept.DATA.name}, under `became`, what became of it")
+    page = kept.PAGE.read_text(encoding="utf-8")
+    kept.PAGE.write_text(kept.write_page(page, kept.load_rows()), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Part:
     """One part: its command, its share of the minutes, and how its figures are read.
 
     `piece` is how many seeds a piece takes; 0 says that the part is whole. A whole part is begun
-    only in a proof of at least `minutes_min`.
+    only in a proof of at least `minutes_min`. A searched part of no `piece` is one long run.
     """
 
     name: str
@@ -38,11 +38,26 @@ class Part:
     piece: int = 0
     minutes_min: float = 0.0
     environ: Mapping[str, str] | None = None
+    counts: str = ""  # the figure that a goal counts
+    wrong: tuple[str, ...] = ("failures", "never_reached", "not found", "problems", "wrong")
+    stores: str = "SQLite"
 
     def words(self, seed: int, jobs: int, minutes: float) -> list[str]:
         """Spell the command of a piece."""
         given = {SEED: str(seed), JOBS: str(jobs), MINUTES: f"{minutes:.2f}"}
         return [given.get(each, each) for each in self.command]
+
+    def template(self, command: Sequence[str]) -> list[str]:
+        """Spell the command of a piece with `N` for its seed."""
+        pairs = zip(command, ("python", *self.command), strict=True)
+        return ["N" if word == SEED else given for given, word in pairs]
+
+    def seeds(self, first: Sequence[str], last: Sequence[str]) -> tuple[int, int] | None:
+        """Return the first and the last seed of pieces, by the first and the last command."""
+        if SEED not in self.command:
+            return None
+        place = 1 + self.command.index(SEED)
+        return int(first[place]), int(last[place]) + max(self.piece, 1) - 1
 
 
 def read_json(text: str) -> Figures:
@@ -81,26 +96,39 @@ def read_words(text: str) -> Figures:
 def _search(name: str, says: str, share: float, piece: int, *options: str) -> Part:
     words = ("-m", "verification", *options, "--seeds", str(piece), "--from", SEED)
     command = (*words, "--jobs", JOBS, "--json")
-    return Part(name, says, command, read_json, share=share, piece=piece)
+    return Part(
+        name, says, command, read_json, share, piece, counts="schedules", stores=_store(name)
+    )
+
+
+def _store(name: str) -> str:
+    return "simulated server" if name.endswith("fleet") else "SQLite"
 
 
 def _whole(name: str, says: str, minutes_min: float, *options: str) -> Part:
     read = read_planted if "--planted" in options else read_json
     words = ("-m", "verification", *options, "--jobs", JOBS, "--json")
-    return Part(name, says, words, read, minutes_min=minutes_min)
+    counts = {"--planted": "hunts", "--three-weeks": "changes"}.get(options[-1], "schedules")
+    return Part(name, says, words, read, 0, 0, minutes_min, counts=counts, stores=_store(name))
 
 
-def _tests(name: str, says: str, minutes_min: float, *words: str) -> Part:
+def _tests(name: str, says: str, minutes_min: float, *words: str, stores: str = "SQLite") -> Part:
     command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", JOBS, *words)
     every = {"TEST_EVERY_CASE": "1"}
-    return Part(name, says, command, read_pytest, minutes_min=minutes_min, environ=every)
+    return Part(
+        *(name, says, command, read_pytest, 0, 0, minutes_min, every),
+        counts="passed",
+        wrong=FAILED,
+        stores=stores,
+    )
 
 
 def _fire(name: str, says: str, share: float, piece: int, *words: str) -> Part:
     command = ("-m", *words, "--rounds", str(piece), "--seed", SEED)
-    return Part(name, says, command, read_words, share=share, piece=piece)
+    return Part(name, says, command, read_words, share, piece, counts="rounds")
 
 
+FAILED: Final = ("failed", "error", "errors")
 SOAK: Final = ("-m", "tests.proof.soak", "--minutes", MINUTES, "--seed", SEED)
 POWER: Final = ("-m", "tests.proof.power", "--seeds", "10", "--from", SEED)
 DEATHS: Final = "tests/connectors/test_deaths.py"
@@ -108,11 +136,20 @@ PARTS: Final = (
     _search("random scenarios, engine", "several crashes, faults and people's acts", 0.25, 500),
     _search("random scenarios, bus", "the event bus", 0.08, 500, "--bus"),
     _search("random scenarios, fleet", "several hosts on one store", 0.12, 200, "--fleet"),
-    Part("power cuts", "before every write and sync", POWER, read_json, share=0.08, piece=10),
+    Part(
+        "power cuts", "before every write and sync", POWER, read_json, 0.08, 10, counts="power_cuts"
+    ),
     _fire("kill -9", "real hosts, killed at drawn moments", 0.08, 100, "tests.fire"),
     _fire("kill -9, threads", "`duly serve`, every harm", 0.08, 30, "tests.fire", "--threads"),
     _fire("kill -9, mail", "IMAP, SMTP and SQL, cut and killed", 0.06, 50, "tests.fire.mail"),
-    Part("soak", "50 runs a second with faults, a kill a minute", SOAK, read_json, share=0.25),
+    Part(
+        "soak",
+        "50 runs a second with faults, a kill a minute",
+        SOAK,
+        read_json,
+        0.25,
+        counts="minutes",
+    ),
     _whole("one crash, engine", "every scenario with one crash", 30, "--exhaustive"),
     _whole("one crash, bus", "every scenario with one crash", 10, "--bus", "--exhaustive"),
     _whole("one pause, fleet", "every pause longer than a lease", 60, "--fleet", "--exhaustive"),
@@ -129,6 +166,8 @@ PARTS: Final = (
         read_pytest,
         minutes_min=60,
         environ={"DULY_EXAM": "all"},
+        counts="passed",
+        wrong=FAILED,
     ),
     Part(
         "examples",
@@ -136,8 +175,46 @@ PARTS: Final = (
         ("-m", "tests.proof.example"),
         read_json,
         minutes_min=60,
+        counts="crashes",
     ),
-    _tests("both stores", "SQLite and PostgreSQL", 30, "tests/store", "tests/postgres"),
+    _tests(
+        "both stores",
+        "SQLite and PostgreSQL",
+        30,
+        *("tests/store", "tests/postgres"),
+        stores="SQLite, PostgreSQL",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """How much must be run of some parts; `least` 0 asks for each of them once, as a whole."""
+
+    says: str
+    parts: tuple[str, ...]
+    least: int = 0
+    unit: str = ""
+    is_sum: bool = True  # or one run must reach it
+
+
+def _family(kind: str) -> tuple[str, ...]:
+    return tuple(f"{kind}, {each}" for each in ("engine", "bus", "fleet"))
+
+
+ONE_CRASH: Final = ("one crash, engine", "one crash, bus", "one pause, fleet")
+FIRES: Final = ("kill -9", "kill -9, threads", "kill -9, mail")
+GOALS: Final = (
+    Goal("random scenarios", _family("random scenarios"), 1_000_000, "scenarios"),
+    Goal("every scenario with one crash", ONE_CRASH),
+    Goal("every planted bug, three times", _family("planted bugs")),
+    Goal("kill -9", FIRES, 2000, "rounds"),
+    Goal("power cuts", ("power cuts",), 100_000, "cuts"),
+    Goal("soak, in one run", ("soak",), 60, "minutes", is_sum=False),
+    Goal("three weeks of a laptop", ("three weeks",)),
+    Goal("attacks on the sandbox", ("hostile corpus",)),
+    Goal("connectors", ("connector exams", "connector deaths", "examples")),
+    Goal("both stores", ("both stores",)),
 )
 
 

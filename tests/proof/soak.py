@@ -71,6 +71,7 @@ class SoakReport:
     """What was done, and what the outside counted."""
 
     seconds: float = 0.0
+    minutes: float = 0.0  # of publishing and killing
     published: int = 0
     effects: int = 0
     kills: int = 0
@@ -155,7 +156,7 @@ class Soak:
     async def run(self, seconds: float) -> SoakReport:
         """Publish and kill for so long, let it come to rest, and count."""
         begun_s = time.monotonic()
-        self.report.wanted = round(self._rate * seconds)
+        self.report.wanted, self.report.minutes = round(self._rate * seconds), seconds / 60
         server = await asyncio.start_server(self._outside.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         (self._folder / "duly.toml").write_text(PROJECT.format(port=port))

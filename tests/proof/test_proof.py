@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.house import ROOT
-from tests.proof.__main__ import Proof, commit_of, load, prove, write_report
+from tests.proof import kept, minder
+from tests.proof.__main__ import Proof, Wish, alone, commit_of, load, prove, write_report
 from tests.proof.part import (
+    GOALS,
     PARTS,
     SEED,
+    Goal,
     Part,
     add,
     read_json,
@@ -46,18 +52,18 @@ def test_a_part_that_is_done_is_not_run_again_and_more_minutes_go_on(tmp_path: P
     keep = tmp_path / "proof.json"
     parts = (SEARCHED, WHOLE)
     proof = load(keep, COMMIT, is_changed=False)
-    prove(proof, parts, 0, 1, keep)
-    prove(load(keep, COMMIT, is_changed=False), parts, 0, 1, keep)
+    prove(proof, Wish(parts, 0), 1, keep)
+    prove(load(keep, COMMIT, is_changed=False), Wish(parts, 0), 1, keep)
     first = load(keep, COMMIT, is_changed=False)
     assert [len(first.pieces["searched"]), "whole" in first.pieces] == [1, False]
     assert "not run" in write_report(first, parts)
     for piece in first.pieces["searched"]:
         piece.seconds = 1e6  # it has had its share of any proof
-    prove(first, parts, 10, 1, keep)
+    prove(first, Wish(parts, 10), 1, keep)
     second = load(keep, COMMIT, is_changed=False)
     assert [len(second.pieces[each.name]) for each in parts] == [1, 1]
     second.pieces["searched"][0].seconds = 0
-    prove(second, (SEARCHED,), 0.0001, 1, keep)
+    prove(second, Wish((SEARCHED,), 0.0001), 1, keep)
     firsts = [each.figures["first"] for each in second.pieces["searched"]]
     assert firsts == [11_000_000, 11_000_002]
     report = write_report(second, parts)
@@ -72,7 +78,7 @@ def test_a_part_that_goes_wrong_is_told_with_what_it_said(tmp_path: Path) -> Non
     keep = tmp_path / "proof.json"
     for _ in range(2):
         proof = load(keep, COMMIT, is_changed=False)
-        prove(proof, (WRONG,), 1, 1, keep)
+        prove(proof, Wish((WRONG,), 1), 1, keep)
     assert len(proof.pieces["wrong"]) == 1
     report = write_report(proof, (WRONG,))
     assert "- verdict: **went wrong**: wrong" in report
@@ -83,14 +89,15 @@ def test_a_piece_that_was_killed_counts_for_nothing(tmp_path: Path) -> None:
     """Law 2: a machine without memory says nothing about the commit; it is still to be run."""
     words = ("-c", "import os; os.kill(os.getpid(), 9)")
     proof = load(tmp_path / "proof.json", COMMIT, is_changed=False)
-    prove(proof, (Part("killed", "", words, read_json, share=0.1),), 1, 1, tmp_path / "proof.json")
+    wish = Wish((Part("killed", "", words, read_json, share=0.1),), 1)
+    prove(proof, wish, 1, tmp_path / "proof.json")
     assert proof.pieces == {}
 
 
 def test_a_tree_with_changes_proves_nothing_of_its_commit(tmp_path: Path) -> None:
     """Law 4: it begins anew, and says so."""
     keep = tmp_path / "proof.json"
-    prove(load(keep, COMMIT, is_changed=False), (SEARCHED,), 0, 1, keep)
+    prove(load(keep, COMMIT, is_changed=False), Wish((SEARCHED,), 0), 1, keep)
     proof = load(keep, COMMIT, is_changed=True)
     assert proof.pieces == {}
     assert "the tree had changes" in write_report(proof, (SEARCHED,))
@@ -109,6 +116,124 @@ def test_a_tree_is_known_by_its_commit_and_its_changes(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == (git("rev-parse", "HEAD"), False)
     (tmp_path / "file").write_text("new")
     assert commit_of(tmp_path)[1] is True
+
+
+def test_parts_that_are_named_share_the_minutes_and_get_them_once_more(tmp_path: Path) -> None:
+    """Law 2: `--only` is for a time; a proof of everything has a share for each part."""
+    proof = load(tmp_path / "proof.json", COMMIT, is_changed=False)
+    prove(proof, Wish((SEARCHED,), 0), 1, tmp_path / "proof.json")
+    proof.pieces["searched"][0].seconds = 100
+    assert Wish((SEARCHED, WRONG), 10).until_s(proof, SEARCHED) == 300
+    assert Wish((SEARCHED,), 10, is_more=True).until_s(proof, SEARCHED) == 700
+    both = Wish((SEARCHED, WRONG), 6, is_more=True)
+    assert [both.until_s(proof, each) for each in (SEARCHED, WRONG)] == [400, 60]
+
+
+def test_one_proof_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    """Law 5: two would take the same seeds, and one would write over the other's pieces."""
+    with alone(tmp_path) as first, alone(tmp_path) as second:
+        assert (first, second) == (True, False)
+    with alone(tmp_path) as third:
+        assert third
+
+
+def test_a_piece_stops_and_ends_with_its_proof() -> None:
+    """Laws 2, 3 of the minder: what a person stops is quiet, and nothing outlives its proof."""
+    idle = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+    with (
+        subprocess.Popen(idle) as proof,
+        subprocess.Popen(idle, start_new_session=True) as piece,
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", minder.__file__, str(proof.pid)],
+            stdin=subprocess.PIPE,
+        ) as watch,
+    ):
+        try:
+            assert watch.stdin is not None
+            watch.stdin.write(f"0\n{piece.pid}\n".encode())
+            watch.stdin.flush()
+            for number, is_stopped in ((signal.SIGSTOP, True), (signal.SIGCONT, False)):
+                proof.send_signal(number)
+                while minder.is_stopped(piece.pid) is not is_stopped:
+                    time.sleep(0.02)
+            watch.stdin.close()
+            assert piece.wait() == -signal.SIGKILL
+        finally:
+            for each in (proof, piece, watch):
+                each.kill()
+
+
+# -- The sums -------------------------------------------------------------------------------------
+
+COMMAND = "python -m verification --bus --seeds 500 --from N --jobs 1 --json"
+PROVEN = {
+    "commit": COMMIT,
+    "is_changed": False,
+    "source": "5" * 40,
+    "pieces": {
+        "random scenarios, bus": [
+            {
+                "command": COMMAND.replace("N", str(seed)).split(),
+                "begun_at": f"2026-11-0{day}T00:00:00+00:00",
+                "seconds": 60.0,
+                "status": status,
+                "figures": {"schedules": 500, "failures": failures},
+                "said": "seed 7" if status else "",
+                "cpu_s": 30.0,
+            }
+            for day, seed, status, failures in ((1, 0, 0, 0), (2, 500, 1, 2))
+        ]
+    },
+}
+
+
+def test_the_page_says_what_the_data_say() -> None:
+    """Law 2: and what went wrong has its sentence before it is kept."""
+    rows = kept.load_rows()
+    page = kept.PAGE.read_text(encoding="utf-8")
+    assert page == kept.write_page(page, rows), "python -m tests.proof --page"
+    assert kept.merge(rows, []) == rows
+    assert [row.part for row in rows if row.wrong and not row.became] == []
+    named = {name for goal in GOALS for name in goal.parts}
+    assert named == {part.name for part in PARTS}
+
+
+def test_pieces_of_a_commit_become_one_row_with_its_seeds() -> None:
+    """Law 1: the next look at the same folder finds the same row, further on."""
+    (row,) = kept.rows_of(PROVEN)
+    assert (row.seeds, row.count, row.wrong) == ((0, 999), 1000, 2)
+    assert (row.minutes, row.cpu_minutes, row.said) == (2, 1, "seed 7")
+    assert row.command.endswith("--seeds 500 --from N --jobs 1 --json")
+    assert kept.rows_of({**PROVEN, "is_changed": True}) == []
+    told = replace(row, became="Mended.")
+    shorter = replace(row, count=500, wrong=0, begun_at="2026-11-03")
+    assert kept.merge([told], [row]) == [told]
+    assert kept.merge([told], [shorter, replace(shorter, count=2000)]) == [told]
+    longer = replace(row, count=1500)
+    assert kept.merge([told], [longer]) == [replace(longer, became="Mended.")]
+
+
+def test_a_sum_says_how_many_commits_and_how_much_of_it_is_newest(tmp_path: Path) -> None:
+    """Law 3: what was run before the source changed is not claimed for the source of now."""
+    (old,) = kept.rows_of(PROVEN)
+    new = replace(old, commit="b" * 40, source="6" * 40, begun_at="2026-11-05", wrong=0)
+    sums = kept.write_sums([old, new])
+    assert "commit `bbbbbbbb` (2026-11-05)" in sums
+    wanted = "| 1,000,000 scenarios | 2,000 scenarios | 2 | 1,000 scenarios | **2** |"
+    assert f"| random scenarios {wanted}" in sums
+    assert "| soak, in one run | 60 minutes | nothing | – | nothing | – |" in sums
+    assert "**random scenarios, bus** on `0000000a`: 2 went wrong." in kept.write_rows([old, new])
+    soak = Goal("soak", ("soak",), 60, "minutes", is_sum=False)
+    assert kept.reached(soak, [replace(old, count=30), replace(old, count=40)]) == "40 minutes"
+    whole = Goal("bugs", ("a", "b"))
+    halves = [replace(old, part="a"), replace(new, part="b")]
+    assert kept.reached(whole, halves) == "1 of 2"
+    data, folder = tmp_path / "data.json", tmp_path / "proofs" / "one"
+    data.write_text("[]")
+    folder.mkdir(parents=True)
+    (folder / "proof.json").write_text(json.dumps(PROVEN))
+    assert kept.keep(folder.parent, data) == [old]
+    assert kept.keep(folder.parent, data) == []
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: str(part.name))
