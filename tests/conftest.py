@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -39,6 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let `-m` know the marks."""
     for mark, names in ALL.items():
         config.addinivalue_line("markers", f"{mark}: {', '.join(names)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which need never look at what stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

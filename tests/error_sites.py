@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from duly import errors
@@ -55,10 +56,11 @@ def _files(place: Path) -> list[Path]:
     return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
-def _read(path: Path) -> Iterator[Site]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and _name(node.func) in CLASSES:
-            yield _site(path, node)
+@cache
+def _read(path: Path) -> list[Site]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return [_site(path, call) for call in calls if _name(call.func) in CLASSES]
 
 
 def _site(path: Path, call: ast.Call) -> Site:

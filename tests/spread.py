@@ -7,17 +7,23 @@ Law 2: the tests of a file go out in shares of `SHARE`, long ones one by one. A 
        every file has been begun do the others help, so all processes end together.
 Law 3: every test goes out once. If a process dies, the test it was in failed, and the others of its
        shares go out again.
+Law 4: the processes import the test files in a circle, each from a place of its own. So in a fresh
+       clone each compiles its part and finds the other parts compiled.
 
     python -m pytest -n 3 -p tests.spread
 """
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pytest
+from _pytest.outcomes import OutcomeException
 
 from tests.order import FIRST, rank
 
@@ -153,6 +159,30 @@ class Spread:
                 return []
             self._begun[node] = own
         return own.popleft()
+
+
+def circle(files: Sequence[Path], process: int, processes: int) -> list[Path]:
+    """Return the files in the order in which this one of the processes imports them (law 4)."""
+    begin = len(files) * (process % processes) // processes
+    return [*files[begin:], *files[:begin]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import what this process will collect."""
+    given = getattr(session.config, "workerinput", None)
+    if given is None:
+        return
+    root = session.config.rootpath
+    places = [root / each.partition("::")[0] for each in session.config.args]
+    # A conftest may say of other modules that their assertions are rewritten.
+    first = sorted(file for place in places for file in place.rglob("conftest.py"))
+    files = sorted(file for place in places for file in place.rglob("test_*.py"))
+    number = int(given["workerid"].removeprefix("gw"))
+    for file in [*first, *circle(files, number, given["workercount"])]:
+        # What cannot be imported is reported by its collection.
+        with suppress(Exception, OutcomeException):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -11,7 +11,7 @@ from tests.mutants import generate, score
 from tests.mutants.generate import ABOVE, INSIDE, SQL_KIND, barrier
 from tests.mutants.judge import FOUND, SURVIVED, UNUSABLE, Court
 
-ALL = generate.generate_once()
+KINDS = sorted({kind.__name__ for kind in (*INSIDE, *ABOVE, barrier)} | {SQL_KIND})
 LEDGER = "tests/rules/test_ledger.py"
 LAG = "rules.ledger is_absence_settled [compare] since_end_ms >= lag_ms → since_end_ms > lag_ms"
 
@@ -70,21 +70,21 @@ def test_a_guard_of_a_statement_always_holds() -> None:
 
 
 def test_every_kind_is_at_work_and_every_name_is_one_mutant() -> None:
-    kinds = {kind.__name__ for kind in (*INSIDE, *ABOVE, barrier)} | {SQL_KIND}
-    assert {mutant.kind for mutant in ALL.values()} == kinds
-    assert len(ALL) > 1000
-    assert score.choose(list(ALL), [], 50) == score.choose(sorted(ALL, reverse=True), [], 50)
+    made = generate.generate_once()
+    assert sorted({mutant.kind for mutant in made.values()}) == KINDS
+    assert len(made) > 1000
+    assert score.choose(list(made), [], 50) == score.choose(sorted(made, reverse=True), [], 50)
 
 
-@pytest.mark.parametrize("kind", sorted({mutant.kind for mutant in ALL.values()}))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_test_that_can_notice_a_mutant_enters_a_function(kind: str) -> None:
-    mutant = next(mutant for mutant in ALL.values() if mutant.kind == kind)
+    mutant = next(each for each in generate.generate_once().values() if each.kind == kind)
     assert score.reach(mutant)
 
 
 def test_tests_that_take_a_changed_branch_are_asked_first() -> None:
     key = "store.statements must_change [condition] not rows → rows"
-    mutant = ALL[key]
+    mutant = generate.generate_once()[key]
     place = "store.statements must_change"
     runs, takes = generate.line(mutant), generate.line(mutant) | generate.branch(mutant)
     entered = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from tests.order import FIRST
-from tests.spread import SHARE, Spread, shares
+from tests.spread import SHARE, Spread, circle, shares
 
 LONG_FILES = [name for name in FIRST if "::" not in name][:2]
 LONG = [f"{name}::test_long[{n}]" for name in LONG_FILES for n in range(3)]
@@ -112,3 +113,12 @@ def test_processes_that_collected_different_tests_are_an_error() -> None:
     spread.add_node_collection(one, FILES)
     with pytest.raises(AssertionError, match=r"desk.*\[99\]"):
         spread.add_node_collection(other, FILES[:-1])
+
+
+def test_each_process_begins_elsewhere_and_imports_everything() -> None:
+    files = [Path(f"tests/test_{n}.py") for n in range(10)]
+    begun = [circle(files, process, 4) for process in range(4)]
+    assert [order[0] for order in begun] == [files[0], files[2], files[5], files[7]]
+    assert all(sorted(order) == files for order in begun)
+    assert circle(files, 4, 4) == begun[0], "one that comes for one that died"
+    assert circle([], 1, 2) == []

@@ -115,6 +115,7 @@ def _swap(codes: Sequence[types.CodeType]) -> int:
 def functions() -> dict[tuple[str, str, int], list[types.FunctionType]]:
     """Find every function of ours there is, however it is wrapped; once, before the first fork."""
     found: dict[tuple[str, str, int], list[types.FunctionType]] = {}
+    gc.unfreeze()  # what the collection has frozen is not listed
     for each in gc.get_objects():
         if isinstance(each, types.FunctionType):
             found.setdefault(_name(each.__code__), []).append(each)
