@@ -1,20 +1,28 @@
-"""The isolation exam: two verbs at once, one of them stopped after each of its statements.
+"""The isolation exam: two verbs at once, one of them stopped between any two of its statements.
 
 Whatever the server lets happen must be what one of the two serial orders gives: the same rows, and
 the same results or refusals. One of the two may also be refused because the other was faster
-(`Stale`): then the store must be as if it had never been called. It is deterministic: a verb is
-stepped statement by statement, and the server says when the other one waits for a lock.
+(`Stale`): then the store must be as if it had never been called.
+
+The verbs run as they ship: statements are sent ahead in batches, and their guards are checked by
+the server. So it is the server that stops: before the chosen statement of a batch stands one that
+waits for a lock of the exam. It is deterministic: the server says when a verb has come there, and
+when the other one waits for it.
 
 The states and the calls are those of the store's exam, so every writing verb takes part. A pair is
-two cases in the state of the first one.
+two cases in the state of the first one; if the second cannot be called there, in the states of
+both, one made after the other. Where two states cannot be in one store, the pair sits only as the
+second beside the first. No pair is left out: `Seats` counts who sat where, and `never` is empty.
 
-    python -m tests.postgres.pairs            every pair: an hour of a busy machine
-    python -m tests.postgres.pairs 40 3       every 40th pair, beginning with the third
-    python -m tests.postgres.pairs 1 600 900  the pairs from 600 up to, and without, 900
+    python -m tests.postgres.pairs                   every pair
+    python -m tests.postgres.pairs 40 3              every 40th pair, beginning with the third
+    python -m tests.postgres.pairs 1 600 900         the pairs from 600 up to, and without, 900
+    python -m tests.postgres.pairs --of forget send  every pair that has one of these verbs
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import sys
@@ -24,16 +32,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import psycopg
 
+from bench.fleet.crew import server_cpu_s
 from duly.errors import DulyError
 from duly.store import Store, queries
-from duly.store.base import Durability, Row, Transaction
+from duly.store.base import Durability, Transaction
 from duly.store.dialect import number
+from duly.store.postgres_line import SentStatement, ServerLine
 from duly.store.postgres_session import Beside, ServerSession
-from duly.store.transaction import AtOnce
 from duly.store.turn import TurnTaken
 from tests.postgres.server import address, server
 from tests.postgres.world import Place, PostgresWorld
@@ -41,7 +50,6 @@ from tests.store.exam import SCHEMA, Case
 from tests.store.test_exam_complete import VERBS, sat_trials
 
 PATIENCE_S: Final = 60.0
-R = TypeVar("R")
 Body = Callable[[Transaction], Any]
 # Only one host does this, before it is one: it writes what no other host writes.
 NOT_BESIDE: Final = frozenset({"recover_bus"})
@@ -67,49 +75,36 @@ class Capture:
     ask = transact
 
 
-@dataclass
-class Gate(AtOnce):
-    """A transaction that stops after so many statements, until it is let go."""
+OWN: Final = 3  # the first statement of a transaction that is its verb's own, after two that begin
+STOP: Final = SentStatement("select pg_advisory_xact_lock(1, 1)")
+HOLD: Final = "select pg_advisory_lock(1, 1)"
+LET_GO: Final = "select pg_advisory_unlock(1, 1)"
+# Verbs take locks with one number; a lock with two is the exam's.
+WAITING: Final = """
+    select coalesce(bool_or(pid = %s and objsubid = 2 and locktype = 'advisory'), false),
+           coalesce(bool_or(pid = %s), false)
+    from pg_locks where not granted
+"""
 
-    inner: Transaction
-    stop_after: int | None
-    reached: threading.Event = field(default_factory=threading.Event)
-    go: threading.Event = field(default_factory=threading.Event)
-    count: int = 0
 
-    def all(self, statement: str, /, **parameters: Any) -> list[Row]:
-        """Run a statement."""
-        return self._after(self.inner.all(statement, **parameters))
+class StoppedLine(ServerLine):
+    """A line that sends what ships, and one statement more: there the server waits for the exam."""
 
-    def one(self, statement: str, /, **parameters: Any) -> Row | None:
-        """Run a statement."""
-        return self._after(self.inner.one(statement, **parameters))
+    stop_before: int | None = None
+    sent = 0  # statements of the transaction, from its BEGIN on
+    inside = 0  # how often it stopped before one that was sent with the one before it
 
-    def run(self, statement: str, /, **parameters: Any) -> int:
-        """Run a statement."""
-        return self._after(self.inner.run(statement, **parameters))
-
-    @property
-    def clock_ms(self) -> int:
-        """Show a clock that stands still."""
-        return self.inner.clock_ms
-
-    @property
-    def timeline(self) -> int | None:
-        """Tell one history."""
-        return self.inner.timeline
-
-    @property
-    def seal_key(self) -> bytes | None:
-        """Return the key of the exam."""
-        return self.inner.seal_key
-
-    def _after(self, result: R) -> R:
-        self.count += 1
-        if self.count == self.stop_after:
-            self.reached.set()
-            assert self.go.wait(PATIENCE_S)
-        return result
+    def carry(self, batch: Sequence[SentStatement]) -> None:
+        """Send a batch; the server stops before the chosen statement of its transaction, once."""
+        if batch[0].text == "begin":
+            self.sent = 0
+        place = (self.stop_before or 0) - self.sent
+        self.sent += len(batch)
+        if 0 < place <= len(batch):
+            self.stop_before = None
+            self.inside += place > 1
+            batch = [*batch[: place - 1], STOP, *batch[place - 1 :]]
+        super().carry(batch)
 
 
 @dataclass(frozen=True)
@@ -155,17 +150,22 @@ Alone = tuple[tuple[Rows, Outcome], ...]
 class Isolation:
     """One database, two connections to it, and the states that are brought back."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, without: str = "") -> None:
         self._place = place
         self._world = PostgresWorld(place)
         self._url = address(place.folder, self._world._name)
-        own = queries.load("postgres")
+        own = {name: each for name, each in queries.load("postgres").items() if name != without}
         statements = number(dict(SCHEMA.statements) | own)
         self._sessions = [ServerSession(self._url, each, statements, statements) for each in (0, 1)]
+        self._lines: list[StoppedLine] = []
+        for session in self._sessions:
+            connection = session._open()[0]
+            session._opened = connection, StoppedLine(connection)
+            self._lines.append(session._opened[1])
+        self._backends = [each._open()[0].info.backend_pid for each in self._sessions]
         self._beside = Beside(clock=lambda: 0)
         self._admin = psycopg.connect(self._url, autocommit=True)
         self.tried = self.waited = self.stale = 0
-        self.passed_over = 0  # pairs of which one verb cannot be called in the state of the other
         self._arranged: Case | None = None
         self._given: dict[str, Any] = {}
         found = self._admin.execute("select tablename from pg_tables where schemaname = 'public'")
@@ -181,6 +181,11 @@ class Isolation:
         self._moved: list[str] = []  # tables that are not as they were kept
         self._dumping = " union all ".join(parts).encode()
 
+    @property
+    def inside(self) -> int:
+        """How often a verb was stopped before a statement that was sent with the one before it."""
+        return sum(each.inside for each in self._lines)
+
     async def close(self) -> None:
         """Give everything back."""
         for each in self._sessions:
@@ -194,31 +199,58 @@ class Isolation:
         Pairs with the same first case, one after the other, share its state.
         """
         if self._arranged is not pair.first:
-            self._empty()
-            self._world.kept.clear()
-            await self._world.open()
+            await self._begin()
             await pair.first.arrange(self._world)
-            await self._world._leave()
-            self._keep()
+            await self._end()
             self._arranged, self._given = pair.first, dict(self._world.kept)
-        bodies = []
-        for case in (pair.first, pair.second):
-            self._world.kept = dict(self._given)
-            store, self._world.store = self._world.store, Store(Capture())  # type: ignore[arg-type]
-            try:
-                await case.call(self._world)
-            except Captured as found:
-                bodies.append(found.body)
-            except Exception:
-                break  # it needs what its own state has
-            finally:
-                self._world.store = store
-        return (bodies[0], bodies[1]) if len(bodies) == 2 else None
+        first = await self._call(pair.first)
+        second = await self._call(pair.second)
+        return (first, second) if first and second else None
+
+    async def arrange_both(self, pair: Pair) -> tuple[Body, Body] | None:
+        """Make the state of the first case, and that of the second after it, if it can be."""
+        self._arranged, self._given = None, {}
+        await self._begin()
+        try:
+            await pair.first.arrange(self._world)
+            self._given = dict(self._world.kept)
+            first = await self._call(pair.first)
+            await pair.second.arrange(self._world)
+            self._given = dict(self._world.kept)
+            second = await self._call(pair.second)
+        except DulyError:  # the second state has what the first one has already
+            return None
+        finally:
+            await self._end()
+        return (first, second) if first and second else None
+
+    async def _begin(self) -> None:
+        self._empty()
+        self._world.kept.clear()
+        await self._world.open()
+
+    async def _end(self) -> None:
+        await self._world._leave()
+        self._keep()
+
+    async def _call(self, case: Case) -> Body | None:
+        """Return what a case would run; nothing if it needs what only its own state has."""
+        self._world.kept = dict(self._given)
+        store, self._world.store = self._world.store, Store(Capture())  # type: ignore[arg-type]
+        try:
+            await case.call(self._world)
+        except Captured as found:
+            return found.body
+        except Exception:
+            return None
+        finally:
+            self._world.store = store
+        return None
 
     def wrong(self, first: Body, second: Body, *, both: bool = True) -> Iterator[str]:
         """Try every interleaving of two verbs; say which is like no serial order.
 
-        First one is stopped after each of its statements, then the other one.
+        First one is stopped before each of its statements, then the other one.
         """
         alone = (self._alone(first), self._alone(second))
         one, count = self._serial(first, second)
@@ -233,27 +265,29 @@ class Isolation:
     def _stopped(
         self, first: Body, second: Body, count: int, alone: Alone, serial: tuple[State, State]
     ) -> Iterator[str]:
-        for stop_after in range(1, count + 1):
-            got = self._interleaved(first, stop_after, second)
+        # Before its first own statement it has locked and read nothing: that is a serial order.
+        for stop_before in range(OWN + 1, count + 1):
+            got = self._interleaved(first, stop_before, second)
+            if got is None:
+                assert serial[0][1][0] != "done", "it never came to a statement that it sent"
+                return
             if got not in serial and not self._is_stale(got, alone):
                 known = [each[0] for each in serial]
                 rows = "" if got[0] in known else f"; rows of {_differing(got[0], known)}"
-                orders = " or ".join(f"{told[0]}/{after[0]}" for _, told, after in serial)
-                yield (
-                    f"stopped after statement {stop_after} of {count}: {got[1][0]}/{got[2][0]}, "
-                    f"serial {orders}{rows}"
-                )
+                orders = " or ".join(_said(*each) for each in serial)
+                where = f"stopped before statement {stop_before} of {count}"
+                yield f"{where}: {_said(*got)}, serial {orders}{rows}"
 
     def _serial(self, first: Body, second: Body) -> tuple[State, int]:
         self._bring_back()
-        gate: list[Gate] = []
-        told = self._perform(0, first, None, gate)
-        after = self._perform(0, second, None, [])
-        return (self._dump(), told, after), gate[0].count
+        told = self._perform(0, first)
+        count = self._lines[0].sent
+        after = self._perform(0, second)
+        return (self._dump(), told, after), count
 
     def _alone(self, body: Body) -> tuple[Rows, Outcome]:
         self._bring_back()
-        told = self._perform(0, body, None, [])
+        told = self._perform(0, body)
         return self._dump(), told
 
     def _is_stale(self, got: State, alone: Alone) -> bool:
@@ -265,49 +299,49 @@ class Isolation:
         self.stale += is_so
         return is_so
 
-    def _interleaved(self, first: Body, stop_after: int, second: Body) -> State:
-        self.tried += 1
+    def _interleaved(self, first: Body, stop_before: int, second: Body) -> State | None:
         self._bring_back()
-        gates: list[Gate] = []
         told: dict[int, Outcome] = {}
 
-        def work(number: int, body: Body, stop: int | None, into: list[Gate]) -> None:
-            told[number] = self._perform(number, body, stop, into)
+        def work(number: int, body: Body, stop: int | None = None) -> None:
+            told[number] = self._perform(number, body, stop)
 
-        one = threading.Thread(target=work, args=(0, first, stop_after, gates))
+        self._admin.execute(HOLD)
+        one = threading.Thread(target=work, args=(0, first, stop_before))
         one.start()
-        while not gates or not (gates[0].reached.is_set() or not one.is_alive()):
-            time.sleep(0.0002)
-        other = threading.Thread(target=work, args=(1, second, None, []))
+        while one.is_alive() and not self._waiting()[0]:
+            one.join(0.0005)
+        if not one.is_alive():  # the server refused a statement before, and ran nothing after it
+            self._admin.execute(LET_GO)
+            return None
+        self.tried += 1
+        other = threading.Thread(target=work, args=(1, second))
         other.start()
         while other.is_alive():
             other.join(0.001)
-            if other.is_alive() and self._is_waiting():
+            if other.is_alive() and self._waiting()[1]:
                 self.waited += 1
                 break
-        gates[0].go.set()
+        self._admin.execute(LET_GO)
         one.join(PATIENCE_S)
         other.join(PATIENCE_S)
         return self._dump(), told[0], told[1]
 
-    def _perform(self, number: int, body: Body, stop: int | None, into: list[Gate]) -> Outcome:
-        def gated(tx: Transaction) -> Any:
-            # What is run again because of a deadlock is not stopped a second time.
-            gate = Gate(tx, stop if not into else None)
-            into.append(gate)
-            return body(gate)
-
+    def _perform(self, number: int, body: Body, stop_before: int | None = None) -> Outcome:
+        self._lines[number].stop_before = stop_before
         try:
-            value = self._sessions[number].run(gated, Durability.RIDER, self._beside, None)
+            value = self._sessions[number].run(body, Durability.RIDER, self._beside, None)
         except DulyError as error:
             return type(error).__name__, error.code
         except psycopg.Error as error:
             return f"{type(error).__name__}: {error}", ""
         return "done", repr(_in_order(value))
 
-    def _is_waiting(self) -> bool:
-        asked = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = %s"
-        return self._admin.execute(asked, (self._world._name,)).fetchone() is not None
+    def _waiting(self) -> tuple[bool, bool]:
+        """Tell whether the first one has come to its stop, and whether the other one waits."""
+        found = self._admin.execute(WAITING, self._backends).fetchone()
+        assert found is not None
+        return found
 
     # -- States ---------------------------------------------------------------------------------
 
@@ -357,6 +391,11 @@ class Isolation:
         return rows
 
 
+def _said(_: Rows, *outcomes: Outcome) -> str:
+    said = (name if name == "done" else f"{name} {code}" for name, code in outcomes)
+    return "/".join(said)
+
+
 def _in_order(value: Any) -> Any:
     """Put in order what a verb leaves to its caller to put in order."""
     if not isinstance(value, TurnTaken):
@@ -376,50 +415,85 @@ def _differing(got: Rows, known: Sequence[Rows]) -> str:
     return ", ".join(name for name, _ in tables) or "each table like one of them"
 
 
-async def examine(isolation: Isolation, chosen: Iterable[Pair]) -> list[str]:
+@dataclass
+class Seats:
+    """In which state pairs sat."""
+
+    of_first: int = 0
+    of_both: int = 0
+    turned: list[str] = field(default_factory=list)  # they sit as the second beside the first
+    never: list[str] = field(default_factory=list)
+
+    async def find(self, isolation: Isolation, pair: Pair) -> tuple[Body, Body] | None:
+        """Make a state in which both verbs of a pair can be called; nothing if it sits turned."""
+        if (bodies := await isolation.arrange(pair)) is not None:
+            self.of_first += 1
+        elif (bodies := await isolation.arrange_both(pair)) is not None:
+            self.of_both += 1
+        else:
+            turned = await isolation.arrange(Pair(pair.second, pair.first))
+            (self.never if turned is None else self.turned).append(pair.name)
+        return bodies
+
+    def __str__(self) -> str:
+        return (
+            f"{self.of_first} in the state of the first, {self.of_both} in both, "
+            f"{len(self.turned)} only as the second beside the first, {len(self.never)} never"
+        )
+
+
+async def examine(isolation: Isolation, chosen: Iterable[Pair], seats: Seats) -> list[str]:
     """Sit the exam for some pairs; return what is wrong."""
     found = []
     for pair in chosen:
-        bodies = await isolation.arrange(pair)
-        if bodies is None:
-            isolation.passed_over += 1
+        if (bodies := await seats.find(isolation, pair)) is None:
             continue
         both = pair.first is not pair.second
         found += [f"{pair.name}: {each}" for each in isolation.wrong(*bodies, both=both)]
-    return found
+    return found + [f"{each}: it never sits" for each in seats.never]
 
 
 async def _sit(place: Place, chosen: list[Pair]) -> int:
-    isolation = Isolation(place)
-    began = time.monotonic()
-    wrong = 0
+    isolation, seats = Isolation(place), Seats()
+    began_s, wrong = time.monotonic(), 0
     for number_, pair in enumerate(chosen, 1):
-        for each in await examine(isolation, [pair]):
+        for each in await examine(isolation, [pair], seats):
             wrong += 1
             print(each, flush=True)
+        seats.never.clear()  # it has been said
         if number_ % 100 == 0:
             said = f"{isolation.tried} interleavings, {isolation.waited} waited, {wrong} wrong"
             print(f"{number_} of {len(chosen)} pairs: {said}", flush=True)
-    took_s = time.monotonic() - began
-    told = f"{isolation.tried} interleavings, {isolation.waited} waited for a lock"
-    said = f"{isolation.stale} refused as stale, {wrong} like no serial order"
-    over = f"{isolation.passed_over} of them cannot be called in one state"
-    print(f"{len(chosen)} pairs, {over}; {told}, {said}, {took_s:.0f} s")
+    took_s = time.monotonic() - began_s
+    cpu_s = time.process_time(), server_cpu_s(place.folder)
+    print(f"{len(chosen)} pairs: {seats}")
+    print(f"{isolation.tried} interleavings, {isolation.inside} of them inside a batch, ", end="")
+    print(f"{isolation.waited} waited for a lock, ", end="")
+    print(f"{isolation.stale} refused as stale, {wrong} wrong; {took_s:.0f} s, ", end="")
+    print(f"{cpu_s[0]:.0f} s of processor time, and {cpu_s[1]:.0f} s of the server's")
     await isolation.close()
     return wrong
 
 
-def _main(step: int, first: int = 0, end: int | None = None) -> int:
+def main() -> int:
+    """Sit the exam on a server of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("step", nargs="?", type=int, default=1)
+    parser.add_argument("first", nargs="?", type=int, default=0)
+    parser.add_argument("end", nargs="?", type=int)
+    parser.add_argument("--of", nargs="+", metavar="VERB", default=())
+    given = parser.parse_args()
+    verbs = set(given.of)
+    every = [each for each in pairs() if not verbs or {each.first.verb, each.second.verb} & verbs]
     with tempfile.TemporaryDirectory(prefix="duly-pairs-") as name:
         Path(name).chmod(0o755)
         folder = Path(name) / "server"
         with server(folder):
             place = Place(folder, str(os.getpid()))
-            wrong = asyncio.run(_sit(place, pairs()[first:end:step]))
+            wrong = asyncio.run(_sit(place, every[given.first : given.end : given.step]))
             place.close()
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    given = [int(each) for each in sys.argv[1:]]
-    sys.exit(_main(*given) if given else _main(1, 0))
+    sys.exit(main())

@@ -9,7 +9,7 @@ import pytest
 
 from duly.rules.delivery import Retry
 from tests.breaks import tenth_of_commit
-from tests.postgres.pairs import Isolation, Pair, examine, pairs
+from tests.postgres.pairs import Isolation, Pair, Seats, examine, pairs
 from tests.postgres.world import Place
 from tests.store.exam import NOW, Again, Call, Case, World
 from tests.store.post import BOTH, FIRST, MAIL, ONCE, SAID, SECOND, deferred, emitted
@@ -26,6 +26,7 @@ KEPT = (
     ("drop_blob_parts", "begin_blob"),
     ("take_turn", "set_paused"),
     ("send", "abandon_run"),
+    ("begin_delivery", "commit_run"),  # it needs the states of both
     # Two hosts that do the same at once: each of these once had an end that no serial order has.
     ("keep_proposal", "keep_proposal"),
     ("pair_account", "pair_account"),
@@ -34,6 +35,9 @@ KEPT = (
     ("tell_begun", "tell_begun"),
     ("tidy", "tidy"),
     ("note_restore", "note_restore"),
+    ("take_in", "take_in"),
+    ("forget", "keep_late_answer"),  # what was erased came back
+    ("reseal", "forget"),  # seals that another key made meanwhile were written over
 )
 
 
@@ -51,8 +55,20 @@ async def test_two_verbs_at_once_are_like_one_after_the_other(isolation: Isolati
     for first, second in KEPT:
         kept = (each for each in every if (each.first.verb, each.second.verb) == (first, second))
         chosen.append(next(kept))
-    assert await examine(isolation, chosen) == []
+    seats = Seats()
+    assert await examine(isolation, chosen, seats) == []
     assert isolation.waited, "no verb ever waited for another: nothing was tried"
+    assert isolation.inside, "every statement was waited for: that is not what ships"
+    assert seats.of_first
+    assert seats.of_both
+
+
+async def test_the_exam_sees_a_lock_that_is_missing(place: Place) -> None:
+    """H1: two hosts that tell the same day, of which none waits for the other."""
+    careless = Isolation(place, without="before_get_mark")
+    (pair,) = (each for each in pairs() if each.first.verb == each.second.verb == "tell_day")
+    assert "serial" in "".join(await examine(careless, [pair], Seats()))
+    await careless.close()
 
 
 # -- Two hosts, and a state that needs both verbs --------------------------------------------------
@@ -93,7 +109,7 @@ def hold(host: str) -> Case:
 
 async def test_a_subscriber_is_taken_by_one_of_two_hosts(isolation: Isolation) -> None:
     """H8: never by both."""
-    assert await examine(isolation, [Pair(hold("host_2"), hold("host_3"))]) == []
+    assert await examine(isolation, [Pair(hold("host_2"), hold("host_3"))], Seats()) == []
 
 
 async def test_an_event_is_not_settled_while_a_dead_delivery_of_it_is_tried_again(
@@ -110,7 +126,7 @@ async def test_an_event_is_not_settled_while_a_dead_delivery_of_it_is_tried_agai
         _one_dead_one_running,
         lambda world: world.store.retry_delivery(1, FIRST, action=SAID, now=NOW),
     )
-    assert await examine(isolation, [Pair(finish, retry)]) == []
+    assert await examine(isolation, [Pair(finish, retry)], Seats()) == []
 
 
 async def test_two_hosts_that_promote_do_not_refuse_each_other(isolation: Isolation) -> None:
@@ -120,5 +136,5 @@ async def test_two_hosts_that_promote_do_not_refuse_each_other(isolation: Isolat
         deferred,
         lambda world: world.store.promote_due(now=NOW + 5_000, limit=10),
     )
-    assert await examine(isolation, [Pair(promote, promote)]) == []
+    assert await examine(isolation, [Pair(promote, promote)], Seats()) == []
     assert not isolation.stale

@@ -267,9 +267,11 @@ class _Taking:
         self._lines = self._unsealed = 0
         self._grants: list[str] = []
         self._allowed: dict[str, list[str]] = {}
+        # Asked first: if another host takes the workflow in just now, its name is what is taken.
+        known = tx.one("is_workflow_known", id=line.id)
         if people.find_workflow(tx, line.name) is not None:
             raise RequestRefused(code="workflow_name_taken", subject=line.name)
-        if tx.one("is_workflow_known", id=line.id) is not None:
+        if known is not None:
             raise RequestRefused(code="workflow_known", subject=line.name, facts={"id": line.id})
         self._since = min(each for each in (head.at, line.blind_since, now) if each is not None)
         row = {**_columns(line), "blind_since": self._since, "now": now}

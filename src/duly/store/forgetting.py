@@ -328,6 +328,7 @@ def _erase_row(tx: Transaction, row: MutationRow, sentence: str, *, is_whole: bo
         begun=begun,
         seal=end,
         old_seal=row.end_seal,
+        old_begun=row.seal,
     )
 
 

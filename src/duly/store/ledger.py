@@ -253,10 +253,8 @@ def record_late(
 
 
 def keep_late_answer(tx: Transaction, mutation_id: str, late: LateAnswer) -> None:
-    """Write what a send returned when it decided nothing any more, once; it is shown beside (L1).
-
-    A row that has ended is sealed again with it (L15).
-    """
+    """Write what a send returned when it decided nothing any more, once (L1); seal it too (L15)."""
+    tx.one("look_at_mutation", id=mutation_id)  # it may be erased at this moment (H5)
     row = read_mutation(tx, mutation_id)
     if row.args == ERASED_ARGS:
         late = replace(late, message=None, said=None)  # what was erased does not come back (H5)
@@ -266,8 +264,8 @@ def keep_late_answer(tx: Transaction, mutation_id: str, late: LateAnswer) -> Non
     text = keep_late((*known, late))
     if row.has_ended:
         seal_late(tx, row, text)
-    kept = tx.one("keep_late_answer", id=mutation_id, old=row.late, late=text)
-    statements.must(kept, f"Mutation {mutation_id}")
+    here = {"id": mutation_id, "old": row.late}
+    tx.change("keep_late_answer", f"Mutation {mutation_id}", **here, late=text)
 
 
 def keep_handle(

@@ -122,6 +122,7 @@ where id = :id and open = 0
 update mutation set args = :args, title = :title, args_proposed = null, result = null, error = null, late = null, known_said = null, handle = null,
   digests = :digests, seal = :begun, end_seal = :seal
 where id = :id and (status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped') and end_seal is not distinct from :old_seal
+  and seal is not distinct from :old_begun
 
 -- erase_recordings
 -- What past runs of the workflow read, for no index says which of it shows the input; it is kept for repairs alone (F3).

@@ -155,6 +155,10 @@ select pg_logical_emit_message(true, 'duly', '')
 -- The row is locked here, and holds until the transaction ends: what is decided on it stays true (H2).
 select epoch, counter, paused, active_version, name from workflow where id = :id and removed_at is null for no key update
 
+-- look_at_mutation
+-- The row is locked here: what is decided on it stays true (H5).
+select 1 from mutation where id = :id for no key update
+
 -- get_journal_event
 -- The row is locked here: of two hosts that move an event one waits for the other (H8).
 select id, topic, source, payload, correlation_id, causation_id, depth, status, opened, undelivered, error, created_at, processed_at

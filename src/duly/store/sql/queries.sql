@@ -628,9 +628,13 @@ where id = :id and workflow_id = :workflow_id and status = 'needs_reconcile' and
 -- A person asked to try again: the attempts begin anew (L10).
 update mutation set asks = 0, resends = 0 where id = :id
 
+-- look_at_mutation
+-- Before what is decided on the row of a call without the lock of its workflow.
+select 1 from mutation where id = :id
+
 -- keep_late_answer
 -- What sends returned when they decided nothing any more, as JSON, shown beside what was decided (L1); guarded by what was kept before.
-update mutation set late = :late where id = :id and late is not distinct from :old returning id
+update mutation set late = :late where id = :id and late is not distinct from :old
 
 -- keep_handle
 -- The handle of the first step of a call, before its second leaves (L14). Only of the send that is out: after that the row is asked about without it.
