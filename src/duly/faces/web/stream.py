@@ -3,7 +3,8 @@
 Law 1  A stream says the same as the page would: it is made by the same function and template.
 Law 2  Equal pages that are looked at by viewers of one scope are made once. Without a viewer
        nothing is asked. One page is made at a time, and none more than twice a second.
-       All of them together take a small part of a host's time: runs come first (`Budget`).
+       All of them together take a small part of a host's time: runs come first (`Budget`). One
+       whose facts are the same is not written again.
 Law 3  A viewer whose token was revoked hears nothing further (G6): before a page is sent, one
        question tells which of its viewers are still let in. Viewers are counted, of one token and
        in all (G10).
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, TypeAlias
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -37,11 +39,12 @@ MEDIA_TYPE: Final = "text/event-stream"
 VIEWERS_MAX: Final = 60
 VIEWERS_OF_ONE_MAX: Final = 12
 PAUSE_S: Final = 0.5  # at most two updates a second
-REST: Final = 10  # times as long as a page took to make, no page is made: runs come first
+REST: Final = 15  # times as long as a page took to make, no page is made: runs come first
 COST_MS_MAX: Final = 100  # of one page that is rested for, so that a slow one is not made slower
-# So much of the time of pages can be saved up: a change after a quiet time is seen on several pages
-# at once, and the rest comes after them.
-SAVED_MS_MAX: Final = 150
+# So much of the time of pages can be saved up, and never more than each page takes so often: a
+# change after a quiet time is seen on several pages at once, and the rest comes after them.
+SAVED_MS_MAX: Final = 250
+SAVED_LOOKS: Final = 2
 LOOK_S: Final = 2.0  # some sentences change with the time alone: "Next check in 3 min"
 RETRY_MS: Final = 1000  # after it a browser that lost its stream comes back
 QUIET_S: Final = 15.0  # after it a comment is sent, so that a viewer who left is noticed
@@ -159,25 +162,41 @@ class Budget:
     """How long pages may be made: one part of the time, and what was saved up before.
 
     A look at what is known to have changed may take all that was saved, and is rested for after
-    that. A look that is only due by the time takes of what is more than can be saved.
+    that. A look that is only due by the time is made when all is saved that can be.
     """
 
     def __init__(self) -> None:
+        self._costs_ms: dict[Life, int] = {}  # of each page, when it was made the last time
         self._saved_ms = float(SAVED_MS_MAX)
         self._at_ms = machine_ms()
 
-    def spend(self, cost_ms: int, now_ms: int) -> None:
-        """Write down how long a page took to make."""
-        self._saved_ms = self._saved(now_ms) - min(cost_ms, COST_MS_MAX)
-        self._at_ms = now_ms
+    def add(self, page: Life) -> None:
+        """Save for a page from now on; before it was made, it may cost as much as any."""
+        self._costs_ms[page] = COST_MS_MAX
 
-    def wait_s(self, now_ms: int, least_ms: int = 0) -> float:
-        """Return how long it takes until so much is saved."""
+    def remove(self, page: Life) -> None:
+        """Save for a page no more."""
+        self._costs_ms.pop(page, None)
+
+    def spend(self, page: Life, cost_ms: int, now_ms: int) -> None:
+        """Write down how long a page took to make, and to send to its viewers."""
+        cost_ms = min(cost_ms, COST_MS_MAX)
+        self._saved_ms = self._saved(now_ms) - cost_ms
+        self._at_ms = now_ms
+        self._costs_ms[page] = cost_ms
+
+    def wait_s(self, now_ms: int, *, is_due: bool = False) -> float:
+        """Return how long it takes until a page may be made."""
+        least_ms = self._most_ms if is_due else 0
         return max(least_ms - self._saved(now_ms), 0) * (REST + 1) / 1000
 
     def _saved(self, now_ms: int) -> float:
         earned_ms = max(now_ms - self._at_ms, 0) / (REST + 1)
-        return min(self._saved_ms + earned_ms, SAVED_MS_MAX)
+        return min(self._saved_ms + earned_ms, self._most_ms)
+
+    @property
+    def _most_ms(self) -> int:
+        return min(SAVED_LOOKS * sum(self._costs_ms.values()), SAVED_MS_MAX)
 
 
 class Life:
@@ -195,6 +214,7 @@ class Life:
         self.viewers: Counter[str] = Counter()
         self.is_over = False
         self._refused: frozenset[str] = frozenset()
+        self._facts = b""  # that the page was made of
         self._request = request
         self._make = make
         self._looking = looking
@@ -202,10 +222,12 @@ class Life:
         self._pulse = pulse
         self._turn = asyncio.Event()
         self.page = first
+        budget.add(self)
         self._task = asyncio.ensure_future(self._keep())
 
     def end(self) -> None:
         """Ask nothing further."""
+        self._budget.remove(self)  # a task that is cancelled before it began does not
         self._task.cancel()
 
     def admits(self, token: str) -> bool:
@@ -232,26 +254,35 @@ class Life:
         except DulyError:
             pass  # the host is gone, or what is shown is: viewers come back and are told
         finally:
+            self._budget.remove(self)
             self.is_over = True
             self._ring()
 
     async def _look(self, session: Session, beat: asyncio.Event) -> float:
         """Make the page again; if that has time, make it not and return how much of it."""
         async with self._looking:
-            wait_s = self._budget.wait_s(machine_ms(), SAVED_MS_MAX)
+            wait_s = self._budget.wait_s(machine_ms(), is_due=True)
             if wait_s > 0 and not beat.is_set():
                 return max(wait_s, PAUSE_S)
             beat.clear()
             begun_ms = machine_ms()
-            made = await _write(self._request, await self._make(self._request))
-            refused = await self._ask_refused(session)
-            if refused != self._refused or made.digest != self.page.digest:
-                self._refused, self.page = refused, made
-                self._ring()
+            await self._renew(session)
+            await _wait(asyncio.Event(), 0)  # its viewers are sent it meanwhile
             now_ms = machine_ms()
-            self._budget.spend(now_ms - begun_ms, now_ms)
+            self._budget.spend(self, now_ms - begun_ms, now_ms)
             await _wait(asyncio.Event(), self._budget.wait_s(now_ms))
         return 0.0
+
+    async def _renew(self, session: Session) -> None:
+        """Make the page again and tell its viewers, if it is another one."""
+        sheet = await self._make(self._request)
+        facts = sha256(msgspec.json.encode([sheet.template, sheet.facts])).digest()
+        made = self.page if facts == self._facts else await _write(self._request, sheet)
+        refused = await self._ask_refused(session)
+        is_other = refused != self._refused or made.digest != self.page.digest
+        self._facts, self._refused, self.page = facts, refused, made
+        if is_other:
+            self._ring()
 
     async def _ask_refused(self, session: Session) -> frozenset[str]:
         """Ask which viewers are let in no more: one question for all of them (law 3)."""
