@@ -24,6 +24,7 @@ FIRST: Final = (
     "tests/browser/test_demo_page.py",
     "tests/faces/test_getting_started.py",
     "tests/browser/test_path.py",
+    "tests/test_install.py",
     "tests/mcp/test_path.py",
     "tests/store/test_power_verbs.py",
     "tests/faces/test_demo.py",

@@ -176,7 +176,12 @@ def _start_tests(nearest: Sequence[str]) -> Step:
 
 
 def _git(*words: str) -> list[str]:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    except OSError:  # no git here: nothing is known to have changed
+        return []
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -16,22 +15,10 @@ import pytest
 import yaml
 
 from duly.config import PageSettings
-from tests import house
+from tests.image import FILES as SHARED
+from tests.image import check_of, instructions
 
 FOLDERS = ("container", "fleet")
-SHARED = house.ROOT / "examples"
-
-
-def instructions(folder: str) -> list[tuple[str, str]]:
-    text = (SHARED / folder / "Dockerfile").read_text(encoding="utf-8")
-    lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines if line)]
-
-
-def check_of(folder: str) -> list[str]:
-    (check,) = (rest for word, rest in instructions(folder) if word == "HEALTHCHECK")
-    command: list[str] = json.loads(check[check.index("CMD ") + 4 :])
-    return command
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

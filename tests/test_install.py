@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import duly
-from bench.install import PACKAGES_MAX, locked
+from bench.install import locked
 from tests import house
-from tests.install import build_wheel, link_packages, make_environment, put_in, use
+from tests.install import EXTRAS, IN_CI, ask, build, build_wheel, needed, pack_all, use
 
 # What may be used with a program under the MIT licence without any further condition on it.
 FREE = re.compile(r"\b(MIT|BSD|Apache|PSF|ISC|Unlicense|MIT-0)\b")
 # Packages whose metadata name no licence, and what their own text says.
 READ_BY_HAND = {"apsw": "any-OSI", "quickjs-ng": "MIT"}
 # docs/decisions/254-licences.md: an extra, used as a library of its own that a user can replace.
-EXTRAS = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only"}
+JUDGED = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only"}
 
 
 def licence(name: str) -> str:
@@ -28,19 +31,53 @@ def licence(name: str) -> str:
     return " ".join((*fields, *classes))
 
 
-def test_the_wheel_works_with_nothing_but_the_packages_of_the_core(tmp_path: Path) -> None:
-    """U6: no package of the tests is needed, and every file that is read is in the wheel."""
-    wheel = build_wheel(tmp_path)
-    python = make_environment(tmp_path / "empty")
-    put_in(python, "--no-deps", "--no-index", str(wheel))
-    assert link_packages(python, locked() - {"duly"}) < PACKAGES_MAX
-    use(tmp_path, python.parent / "duly")
-    names = zipfile.ZipFile(wheel).namelist()
+def is_installed(name: str) -> bool:
+    """Tell whether a package is here; one of another system or version of Python is not."""
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def build_without_git(folder: Path) -> Path:
+    """Build the wheel as a packager does: from the archive of the source, without our history."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder))  # no git, and no other program
+        with tarfile.open(build("sdist", folder)) as archive:
+            archive.extractall(folder / "unpacked", filter="data")
+        (root,) = (folder / "unpacked").iterdir()
+        return build_wheel(folder, root=root)
+
+
+def test_every_way_to_install_brings_what_is_declared_and_no_more(tmp_path: Path) -> None:
+    """U6: by pip, uv and pipx, with and without extras, from the built wheel and without an index.
+
+    No package of the tests is needed, and every file that is read is in the wheel.
+    """
+    source = tmp_path / "packages"
+    source.mkdir()
+    packed = pack_all(needed(*EXTRAS), source)
+    assert packed == sum(map(is_installed, needed(*EXTRAS)))
+    wheel = build_without_git(tmp_path)
+    sources = (path for path in (house.ROOT / "src").rglob("*") if path.suffix != ".pyc")
+    files = {str(each.relative_to(house.ROOT / "src")) for each in sources if each.is_file()}
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in names if not name.startswith("duly-")} == files
     assert f"duly-{duly.__version__}.dist-info/licenses/LICENSE" in names
-    sources = {
-        str(path.relative_to(house.ROOT / "src")) for path in house.ROOT.glob("src/**/*.sql")
-    }
-    assert sources <= set(names)
+    for number, (way, extras) in enumerate(IN_CI):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        program = way(folder, ask(wheel, extras), source)
+        is_first = number == 0  # where nothing but the core is
+        assert use(folder, program, is_whole=is_first) == f"duly {duly.__version__}"
+        (site,) = program.resolve().parents[1].glob("lib/python*/site-packages")
+        found = {
+            re.sub("[-_.]+", "-", each.name).lower()
+            for each in metadata.distributions(path=[str(site)])
+        }
+        known = {each for each in needed(*extras) if is_installed(each)}
+        assert found == known | {"duly"}, way.__name__
 
 
 def test_every_package_of_the_core_has_a_licence_that_fits() -> None:
@@ -57,7 +94,7 @@ def test_every_package_of_the_core_has_a_licence_that_fits() -> None:
 
 
 def test_the_extras_have_the_licences_that_were_judged() -> None:
-    assert {name: licence(name) for name in EXTRAS} == EXTRAS
+    assert {name: licence(name) for name in JUDGED} == JUDGED
     assert FREE.search(licence("mcp"))
 
 

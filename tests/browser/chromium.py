@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LIBRARY: Final = "libatomic1"  # playwright's own program needs it, and a small system has none
 HERE: Final = Path(sys.prefix) / "chromium"  # what the last two ways bring
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 FETCH_S_MAX: Final = 600
@@ -31,6 +32,7 @@ ADVICE: Final = (
     "No Chromium was found and none could be fetched. Install one: `apt-get install chromium`, or "
     "`python -m playwright install chromium`."
 )
+NO_DRIVER: Final = f"playwright cannot start here. Install {LIBRARY}: `apt-get install {LIBRARY}`."
 
 
 def find() -> Path:
@@ -39,6 +41,15 @@ def find() -> Path:
         if (found := way()) is not None:
             return found
     raise RuntimeError(ADVICE)
+
+
+def require_driver() -> None:
+    """Make sure that playwright starts, which drives the browser; fetch what it lacks."""
+    version = (sys.executable, "-m", "playwright", "--version")
+    if not _run(*version):
+        _fetch(LIBRARY)
+        if not _run(*version):
+            raise RuntimeError(NO_DRIVER)
 
 
 def _installed() -> Path | None:
@@ -51,13 +62,17 @@ def _installed() -> Path | None:
 
 
 def _debian() -> Path | None:
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return None
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    _run("apt-get", "update", "--quiet=2")
-    how = ("--yes", "--quiet=2", "--no-install-recommends")
-    _run("apt-get", "install", *how, NAMES[0], more=quiet)
+    _fetch(NAMES[0])
     return _installed()
+
+
+def _fetch(package: str) -> None:
+    """Fetch a package of Debian, where this user may."""
+    if os.geteuid() == 0 and shutil.which("apt-get") is not None:
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        _run("apt-get", "update", "--quiet=2")
+        how = ("--yes", "--quiet=2", "--no-install-recommends")
+        _run("apt-get", "install", *how, package, more=quiet)
 
 
 def _playwright() -> Path | None:
@@ -96,4 +111,8 @@ def _run(*words: str, cwd: Path | None = None, more: Mapping[str, str] = NOTHING
 
 
 if __name__ == "__main__":
-    print(f"The browser of the tests: {find()}")
+    try:
+        require_driver()
+        print(f"The browser of the tests: {find()}")
+    except RuntimeError as error:
+        sys.exit(str(error))

@@ -54,6 +54,8 @@ TIME_OUT: Final = 124
 LOOK_S: Final = 1.0  # a look at a piece that took longer than a few of these was a stop
 STOPPED_S: Final = 5.0
 ENDED: Final = frozenset({-SIGKILL, -SIGTERM, -SIGINT})  # by a person, or for want of memory
+NOT_HERE: Final = 77  # what a command exits with that cannot be run on this machine
+NO_COMMIT: Final = "0" * 40
 
 
 @dataclass(slots=True)
@@ -103,13 +105,16 @@ class Proof:
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
-    """Return the commit of a tree, and whether the tree has changes."""
-    git = ["git", "-C", str(root)]
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    changes = subprocess.run(
-        [*git, "status", "--porcelain"], capture_output=True, text=True, check=True
-    )
-    return commit.stdout.strip(), bool(changes.stdout.strip())
+    """Return the commit of a tree, and whether it has changes; one that git does not know has."""
+
+    def ask(*words: str) -> str:
+        git = ["git", "-C", str(root), *words]
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return ask("rev-parse", "HEAD"), bool(ask("status", "--porcelain"))
+    except (OSError, subprocess.CalledProcessError):
+        return NO_COMMIT, True
 
 
 def load(path: Path, commit: str, *, is_changed: bool) -> Proof:
@@ -220,8 +225,9 @@ def prove_part(
     while not proof.is_done(part, until_s):
         minutes = (until_s - proof.spent_s(part)) / 60
         piece = run_piece(part, proof.next_seed(part), jobs, minutes, minder)
-        if piece.status in ENDED:
-            print(f"{part.name}: ended after {piece.seconds:.0f} s, which counts for nothing")
+        if piece.status in ENDED or piece.status == NOT_HERE:
+            told = f"ended after {piece.seconds:.0f} s, which counts for nothing"
+            print(f"{part.name}: {piece.said.strip() if piece.status == NOT_HERE else told}")
             return
         proof.pieces.setdefault(part.name, []).append(piece)
         save(keep, proof)

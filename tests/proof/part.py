@@ -177,6 +177,22 @@ PARTS: Final = (
         minutes_min=60,
         counts="crashes",
     ),
+    Part(
+        "empty machine",
+        "the README's commands and the three short paths",
+        ("-m", "tests.empty_machine"),
+        read_json,
+        minutes_min=60,
+        counts="steps",
+    ),
+    Part(
+        "container image",
+        "its file followed; both databases, and the hostile corpus in it",
+        ("-m", "tests.image"),
+        read_json,
+        minutes_min=60,
+        counts="tried",
+    ),
     _tests(
         "both stores",
         "SQLite and PostgreSQL",
@@ -215,6 +231,7 @@ GOALS: Final = (
     Goal("attacks on the sandbox", ("hostile corpus",)),
     Goal("connectors", ("connector exams", "connector deaths", "examples")),
     Goal("both stores", ("both stores",)),
+    Goal("an empty machine and the image", ("empty machine", "container image")),
 )
 
 

@@ -41,7 +41,7 @@ ESCAPES: tuple[Attack, ...] = (
         "whoever reads C strings stops there, whoever checks goes on",
         Aim.HOST,
         Program("return 1 // \0", says="NUL"),
-        Program("return 1 # \0", says="null bytes"),
+        Program("return 1 # \0", says="null bytes|NUL"),
     ),
     Attack(
         "ambient names are tried",

@@ -84,7 +84,9 @@ def attempt(payload: Payload, places: Places) -> str:
 def call(name: str, *args: object) -> int:
     """Make a system call by its number, past everything the C library would do."""
     libc = ctypes.CDLL(None, use_errno=True)
-    answer = int(libc.syscall(SYSCALL[os.uname().machine][name], *args))
+    # As wide as a register: of an int that is passed on the stack only the lower half is written.
+    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in args]
+    answer = int(libc.syscall(SYSCALL[os.uname().machine][name], *wide))
     if answer < 0:
         raise OSError(ctypes.get_errno(), name)
     return answer
