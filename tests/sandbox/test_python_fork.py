@@ -34,8 +34,12 @@ def say(text):
     os.write(1, (text + "\\n").encode())
 
 def workers():
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    while True:
+        tasks = Path("/proc/self/task").iterdir()
+        try:
+            return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a thread has ended meanwhile
 
 async def work(host, runs):
     for name in NAMES:
