@@ -250,11 +250,12 @@ def _make(
         raise ConfigError(code="not_built_in", subject=use, facts=facts)
     found = _find(project, place, built_in.get(use, use))
     check(place, found)  # before anything of it is called (K14)
-    arguments = _settle_paths(project, _parameters(place, found), table)
-    if LOCK in _parameters(place, found):
+    taken = _parameters(place, found)
+    arguments = _settle_paths(project, taken, table)
+    if LOCK in taken:
         arguments.setdefault(LOCK, lock_of(project, name))
         _check_sources(project, (each for each in (arguments[LOCK],) if Path(each).exists()))
-    if "name" in _parameters(place, found):
+    if "name" in taken:
         arguments["name"] = name
     return _call(place, found, arguments)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import (
     Annotated,
@@ -44,6 +45,8 @@ from duly.rules.catalog import JsonType, Parameter, Shape
 ANYTHING: Final[frozenset[JsonType]] = frozenset()
 ADDRESS: Final = "duly.address"
 SHAPE_DEPTH_MAX: Final = 8
+# Of so many methods it is kept what was read: every host that opens reads the same ones.
+METHODS_KEPT_MAX: Final = 1024
 
 Address: TypeAlias = Annotated[str, ADDRESS]
 
@@ -69,6 +72,7 @@ BY_NAME: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=METHODS_KEPT_MAX)
 def parameters_of(
     function: Callable[..., object], what: str, *, first: tuple[str, ...]
 ) -> tuple[Parameter, ...]:
@@ -169,6 +173,7 @@ def _types_of(
 # -- What a tool returns --------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=METHODS_KEPT_MAX)
 def result_of(function: Callable[..., object]) -> Shape | None:
     """Read the shape of a method's result out of its annotation; None where there is none."""
     function = inspect.unwrap(function)

@@ -22,6 +22,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from keyword import iskeyword
 from typing import Final
 
@@ -260,6 +261,7 @@ def read(text: str) -> FedScript:
     )
 
 
+@cache  # one text for every host of a process, and a twentieth of what opening one takes
 def split_names(names: str) -> tuple[str, str]:
     """Split the authoring names: what a script is loaded with, and what only deploy needs.
 
