@@ -76,7 +76,7 @@ def main() -> None:
         with servers.server(folder / "server", *DURABLE), slow_link(folder / "server") as port:
             print(HEAD)
             places = {"socket": servers.address(folder / "server", "{}")}
-            places["slow"] = f"postgresql://postgres@127.0.0.1:{port}/{{}}"
+            places["slow"] = f"postgresql://{servers.ROLE}@127.0.0.1:{port}/{{}}"
             for link, place in places.items():
                 for workflows in plan.workflows:
                     asyncio.run(measure(Place(folder, place, link), workflows, plan, programs))
@@ -95,9 +95,9 @@ class Place:
     def make(self) -> str:
         """Make a database and return its address."""
         name = f"bench{next(DATABASES)}"
-        url = servers.address(self.folder / "server", "postgres")
+        url = servers.superuser(self.folder / "server")
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"create database {name}")
+            connection.execute(f"create database {name} owner {servers.ROLE}".encode())
         return self.address.format(name)
 
 

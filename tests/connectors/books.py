@@ -16,7 +16,7 @@ import psycopg
 
 from duly.connectors.base import Call
 from duly.connectors.sql import Sql
-from tests.postgres.server import address
+from tests.postgres.server import superuser
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FILE = "books.db"
@@ -81,7 +81,7 @@ class FileBooks:
 @cache
 def _admin(server: Path, process: int) -> psycopg.Connection[Any]:
     """Connect once in every process: a forked child must not use its parent's connection."""
-    return psycopg.connect(address(server, "postgres"), autocommit=True)
+    return psycopg.connect(superuser(server), autocommit=True)
 
 
 def user_of(path: Path) -> str:

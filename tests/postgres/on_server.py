@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from duly.env import Env
 from duly.fleet import Fleet
@@ -36,7 +37,7 @@ from duly.store.bell import Bell
 from duly.store.postgres import PostgresBackend
 from duly.store.postgres_session import ServerSession
 from duly.testing.stage import Stage
-from tests.postgres.server import address, start, stop
+from tests.postgres.server import address, start, stop, superuser
 from tests.postgres.world import Peephole, Place
 
 SUITES: Final = ("tests/engine", "tests/desk", "tests/bus", "tests/examples", "tests/testing")
@@ -250,7 +251,7 @@ def on_server() -> Iterator[None]:
         """Let a test look at and change rows behind the store's back."""
         url = self._url
         if url not in peepholes:
-            peepholes[url] = _Rows(url)
+            peepholes[url] = _Rows(superuser(folder, str(conninfo_to_dict(url)["dbname"])))
         return peepholes[url]
 
     peepholes: dict[str, Peephole] = {}

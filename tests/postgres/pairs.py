@@ -44,7 +44,7 @@ from duly.store.dialect import number
 from duly.store.postgres_line import SentStatement, ServerLine
 from duly.store.postgres_session import Beside, ServerSession
 from duly.store.turn import TurnTaken
-from tests.postgres.server import address, server
+from tests.postgres.server import address, server, superuser
 from tests.postgres.world import Place, PostgresWorld
 from tests.store.exam import SCHEMA, Case
 from tests.store.test_exam_complete import VERBS, sat_trials
@@ -164,7 +164,8 @@ class Isolation:
             self._lines.append(session._opened[1])
         self._backends = [each._open()[0].info.backend_pid for each in self._sessions]
         self._beside = Beside(clock=lambda: 0)
-        self._admin = psycopg.connect(self._url, autocommit=True)
+        own_database = superuser(place.folder, self._world._name)
+        self._admin = psycopg.connect(own_database, autocommit=True)
         self.tried = self.waited = self.stale = 0
         self._arranged: Case | None = None
         self._given: dict[str, Any] = {}

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from tests.postgres.server import DATABASE, ROLE
+
 COMMIT: Final = b"commit\0"  # as it stands in a query, or in the text of a statement
 CHUNK_BYTES: Final = 65_536
 
@@ -36,9 +38,9 @@ class Proxy:
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 
-    def address(self, database: str) -> str:
+    def address(self, database: str = DATABASE) -> str:
         """Name a database as it is reached through here."""
-        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{ROLE}@127.0.0.1:{self.port}/{database}"
 
     def hang_up(self) -> None:
         """Cut every connection now."""

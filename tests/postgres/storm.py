@@ -42,7 +42,6 @@ from tests.postgres.succession import Succession
 LEASE_S: Final = 3.0
 CALM_S: Final = 600.0  # how long the hosts may take to finish in peace; only what hangs takes it
 BACKLOG_MAX: Final = 400  # notes that are published and not posted yet
-DATABASE: Final = "postgres"
 SETTINGS: Final = """
 url = "{url}"
 
@@ -127,7 +126,7 @@ class Storm:
             folder = self.base / f"host{number}"
             folder.mkdir()
             proxy = Proxy(self.succession.primary)
-            text = SETTINGS.format(url=proxy.address(DATABASE), lease_s=LEASE_S)
+            text = SETTINGS.format(url=proxy.address(), lease_s=LEASE_S)
             (folder / "duly.toml").write_text(text)
             (folder / "outside_count.py").write_text(CONNECTOR)
             member = Member(folder, proxy)
@@ -260,7 +259,7 @@ class Storm:
             await asyncio.sleep(0.2)
 
     def _ask(self, text: str) -> int:
-        with psycopg.connect(servers.address(self.succession.primary, DATABASE)) as connection:
+        with psycopg.connect(servers.address(self.succession.primary)) as connection:
             ((count,),) = connection.execute(text.encode()).fetchall()
             return int(count)
 
@@ -271,7 +270,7 @@ class Storm:
             "select workflow_id, phase, status, error_class, epoch from run where open = 1",
             "select status, count(*) from mutation group by status",
         )
-        with psycopg.connect(servers.address(self.succession.primary, DATABASE)) as connection:
+        with psycopg.connect(servers.address(self.succession.primary)) as connection:
             return "\n".join(str(connection.execute(each).fetchall()) for each in asked)
 
     def judge(self) -> str:
@@ -353,7 +352,7 @@ async def stormy(base: Path, workflows: int, seed: int) -> AsyncIterator[Storm]:
 async def run(storm: Storm, hosts: int, seconds: float, runs: int = 0) -> str:
     """Let a storm pass over a fleet; return what happened."""
     began_s = time.monotonic()
-    async with Host(storm.line.address(DATABASE), connectors=[Outside()]) as host:
+    async with Host(storm.line.address(), connectors=[Outside()]) as host:
         for number in range(storm.workflows):
             await deploy(host, f"flow{number}")
         storm.raise_fleet(hosts)

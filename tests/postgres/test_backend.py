@@ -57,6 +57,7 @@ def test_few_statements_are_its_own() -> None:
     assert named & SCHEMA.statements.keys() == {
         "get_journal_event",
         "list_told",
+        "look_at_mutation",
         "look_at_workflow",
     }
     own = named - SCHEMA.statements.keys()

@@ -136,10 +136,10 @@ def test_doctor_judges_poolers_connections_and_timeouts() -> None:
 
 def test_the_timeouts_of_a_user_and_a_pooler_are_seen(place: Place) -> None:
     """H10: as the server itself has them; a session that forgets what was set is a pooled one."""
-    url = f"{address(place.folder, 'postgres')}&options=-c%20lock_timeout%3D2s"
+    url = f"{address(place.folder)}&options=-c%20lock_timeout%3D2s"
     facts = look_at_server(url)
     assert (facts.timeouts, facts.is_pooled) == ((("lock_timeout", 2000),), False)
-    assert look_at_server(address(place.folder, "postgres")).timeouts == ()
+    assert look_at_server(address(place.folder)).timeouts == ()
 
     class Forgets(psycopg.Connection[Any]):
         def execute(self, query: Any, *given: Any, **more: Any) -> Any:
@@ -147,5 +147,5 @@ def test_the_timeouts_of_a_user_and_a_pooler_are_seen(place: Place) -> None:
             super().execute("reset application_name")  # as a pooler does after a transaction
             return done
 
-    with Forgets.connect(address(place.folder, "postgres"), autocommit=True) as connection:
+    with Forgets.connect(address(place.folder), autocommit=True) as connection:
         assert _is_pooled(connection)

@@ -34,7 +34,7 @@ from duly.rules.word import MutationStatus
 from duly.store import inquiry
 from duly.store.base import Durability
 from duly.store.postgres_session import ServerSession
-from tests.postgres.server import address
+from tests.postgres.server import ROLE, address
 from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
 
@@ -56,7 +56,7 @@ def url(place: Place) -> Iterator[str]:
 async def test_the_first_host_makes_the_schema_and_two_at_once_make_one(place: Place) -> None:
     """H1, H4: an empty database is enough."""
     name = f"fresh_{place._name}"
-    place._admin.execute(f"create database {name}")
+    place._admin.execute(f"create database {name} owner {ROLE}")
     url = address(place.folder, name)
     async with opened(url) as one, opened(url) as two:
         assert await one.workflows() == await two.workflows() == ()
@@ -73,7 +73,7 @@ async def test_a_store_of_a_newer_schema_or_of_another_program_is_refused(
             await Host(url).open()
         connection.execute("update store set version = version - 1")
     name = f"other_{place._name}"
-    place._admin.execute(f"create database {name}")
+    place._admin.execute(f"create database {name} owner {ROLE}")
     other = address(place.folder, name)
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute("create table theirs (id integer)")

@@ -205,7 +205,7 @@ def own_server(*settings: str) -> Iterator[Path]:
     folder.chmod(0o755)
     start(folder, *settings)
     try:
-        bring_up(address(folder, "postgres"), SCHEMA)
+        bring_up(address(folder), SCHEMA)
         yield folder
     finally:
         with suppress(AssertionError):
@@ -219,7 +219,7 @@ LAZY = ("synchronous_commit=off", "wal_writer_delay=10s", "fsync=off", "autovacu
 async def test_sync_waits_for_the_disk_whatever_the_server_is_set_to() -> None:
     """L2, B4: law 2 of the backend, on a server whose commits do not wait by themselves."""
     with own_server(*LAZY) as folder:
-        url = address(folder, "postgres")
+        url = address(folder)
         backend = await open_postgres(url, Loop(), schema=SCHEMA)
         late = 0
         with psycopg.connect(url, autocommit=True) as beside:
@@ -248,7 +248,7 @@ async def test_two_closes_at_once_both_return(backend: PostgresBackend) -> None:
 async def test_a_close_that_cannot_sync_gives_the_connections_back() -> None:
     """H3: the server is gone; its sessions are not kept for ever, and a second close returns."""
     with own_server() as folder:
-        backend = await open_postgres(address(folder, "postgres"), Loop(), schema=SCHEMA)
+        backend = await open_postgres(address(folder), Loop(), schema=SCHEMA)
         await asyncio.gather(*(backend.transact(look, READ) for _ in range(CONNECTIONS)))
         stop(folder)
         with suppress(StoreUnavailable):
@@ -334,7 +334,7 @@ async def test_a_wrong_address_is_refused_when_the_store_is_opened(tmp_path: Pat
 async def test_after_a_restart_of_the_server_a_read_fails_once_at_most() -> None:
     """H3: nothing was begun on a session that was lost while it was idle."""
     with own_server() as folder:
-        backend = await open_postgres(address(folder, "postgres"), Loop(), schema=SCHEMA)
+        backend = await open_postgres(address(folder), Loop(), schema=SCHEMA)
         slow = (backend.transact(look_slowly, READ) for _ in range(8))
         await asyncio.gather(*slow)
         stop(folder, "fast")

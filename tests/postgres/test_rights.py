@@ -1,35 +1,52 @@
-"""A user of the server that owns its database, and has no other right (H1)."""
+"""The user of hosts in these tests owns its database, and has no other right (H1)."""
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
-from tests.postgres.server import address
-from tests.postgres.stand import KEY, Outside, deploy, opened, until
-from tests.postgres.test_gone import ask
+from duly.errors import StoreError
+from duly.host import Host
+from tests.postgres.server import ROLE, address, superuser
+from tests.postgres.stand import KEY, Outside, opened
 from tests.postgres.world import Place
 
-RIGHTS = "nosuperuser nocreatedb nocreaterole noreplication nobypassrls"
+MAY = "rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls"
 
 
-async def test_two_hosts_work_as_a_user_that_only_owns_its_database(
+async def test_hosts_come_as_a_user_without_rights(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H1, H2: tables, leases, the bell, a host that leaves: none of it needs a special right."""
+    """H1: neither an attribute of its own, nor one of a role that it is in."""
     monkeypatch.setenv("DULY_KEY", KEY)
-    outside = Outside()
-    place._admin.execute(f"create role plain login {RIGHTS}")
-    place._admin.execute("create database of_plain owner plain template template0")
-    url = address(place.folder, "of_plain").replace("//postgres@", "//plain@")
+    name = place.make()
+    url = address(place.folder, name)
+    async with opened(url, Outside()), opened(url, Outside()):
+        with psycopg.connect(url) as own:
+            asked = "select distinct usename from pg_stat_activity where application_name = 'duly'"
+            assert own.execute(f"{asked} and datname = current_database()".encode()).fetchall() == [
+                (ROLE,)
+            ]
+            rights = f"select {MAY} from pg_roles where rolname = user"
+            assert own.execute(rights.encode()).fetchall() == [(False,)]
+            roles = "select count(*) from pg_auth_members where member = user::regrole"
+            assert own.execute(roles).fetchall() == [(0,)]
+    place.give_back(name)
+
+
+async def test_a_user_that_owns_nothing_is_told_what_it_lacks(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3: what the server denies is no fault of Duly; the error says what to do."""
+    monkeypatch.setenv("DULY_KEY", KEY)
+    name = f"theirs_{place._name}"
+    place._admin.execute(f"create database {name}")
+    with psycopg.connect(superuser(place.folder, name)) as owner:
+        owner.execute("revoke create on schema public from public")  # 14 grants it to all
     try:
-        async with opened(url, outside) as one, opened(url, outside) as two, one.running():
-            await deploy(one)
-            await two.publish("notes", "note", title="a", message_id="a")
-            await until(lambda: outside.posts == ["a"], "the note")
-        assert ask(url, "select current_user, rolsuper from pg_roles where rolname = user") == [
-            ("plain", False)
-        ]
-        assert len(ask(url, "select 1 from upkeep where name like 'left %'")) == 2
+        with pytest.raises(StoreError) as raised:
+            await Host(address(place.folder, name)).open()
+        assert raised.value.code == "server_denied"
+        assert "Make it the owner of the database." in str(raised.value)
     finally:
-        place._admin.execute("drop database of_plain with (force)")
-        place._admin.execute("drop role plain")
+        place._admin.execute(f"drop database {name} with (force)")

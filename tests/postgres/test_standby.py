@@ -43,7 +43,7 @@ class Pair:
     @property
     def url(self) -> str:
         """Name both, as a host of a fleet does."""
-        return server.address(self.primary, "postgres", self.standby)
+        return server.address(self.primary, server.DATABASE, self.standby)
 
     def follow(self, *, is_waited_for: bool) -> None:
         """Start the standby."""
@@ -192,6 +192,6 @@ async def test_a_standby_that_lacks_only_riders_pauses_nothing(
         await until(pair.is_calm, "every run ended")
         (flow,) = await host.workflows()
         assert not flow.paused
-    with psycopg.connect(server.address(pair.standby, "postgres")) as connection:
+    with psycopg.connect(server.address(pair.standby)) as connection:
         crashed = connection.execute("select count(*) from run where status = 'crashed'")
         assert crashed.fetchall() == [(0,)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from duly.store.base import Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.postgres_session import TRIES_MAX, ServerSession
 from tests.postgres.proxy import Cut, Proxy, proxied
-from tests.postgres.server import address
+from tests.postgres.server import superuser
 from tests.postgres.test_slot import BARRIER, HOST, LEASE_MS, TIMES, last, take
 from tests.postgres.world import Place, say
 
@@ -27,16 +28,16 @@ Entry = Callable[[], None]
 class Host:
     """A host whose next answer to COMMIT is lost, and what happens when its slot is asked."""
 
-    def __init__(self, backend: PostgresBackend, proxy: Proxy, name: str, url: str) -> None:
+    def __init__(self, backend: PostgresBackend, proxy: Proxy, name: str, folder: Path) -> None:
         self.backend = backend
         self.proxy = proxy
         self.name = name
-        self.url = url
+        self.folder = folder
 
     def set(self, setting: str, value: str | None) -> None:
         """Let every new connection to the database have a setting, or what it had before."""
         told = f"set {setting} = '{value}'" if value else f"reset {setting}"
-        with psycopg.connect(self.url, autocommit=True) as admin:
+        with psycopg.connect(superuser(self.folder), autocommit=True) as admin:
             admin.execute(f"alter database {self.name} {told}".encode())
 
     async def lose(self, patch: pytest.MonkeyPatch, *entries: Entry) -> int:
@@ -66,7 +67,7 @@ async def host(place: Place) -> AsyncIterator[Host]:
         backend = await open_postgres(proxy.address(name), env)
         await Store(backend).join(HOST, now=0, lease_ms=LEASE_MS)
         backend.write_as(lambda: HOST, TIMES)
-        made = Host(backend, proxy, name, address(place.folder, name))
+        made = Host(backend, proxy, name, place.folder)
         yield made
         await backend.close()
     for setting in ("deadlock_timeout", "synchronous_commit"):
@@ -108,7 +109,7 @@ async def test_a_deadlock_while_asking_does_not_run_a_committed_write_again(
     """S1, H10: a real one, with a host that waits for what the question has locked."""
     host.set("deadlock_timeout", "20ms")
     deadlocks = 0
-    with psycopg.connect(host.url) as other:
+    with psycopg.connect(superuser(host.folder, host.name)) as other:
         other.execute("set deadlock_timeout = '60s'")  # so the question is what the server ends
         other.execute("select 1 from counter where name = 'journal' for update")
         wait = ("select 1 from store for update",)

@@ -18,7 +18,7 @@ from duly.store.mark import MARKS
 from duly.store.postgres import bring_up, open_postgres
 from duly.store.postgres_line import SentStatement
 from duly.store.postgres_session import PostgresTransaction
-from tests.postgres.server import address
+from tests.postgres.server import ROLE, address, superuser
 from tests.store.exam import SCHEMA, Dump, World
 from tests.store.virtual import VirtualEnv
 
@@ -62,9 +62,9 @@ class Place:
         self.folder = folder
         self._name = name
         self._numbers = count()
-        self._admin = Peephole(address(folder, "postgres"))
+        self._admin = Peephole(superuser(folder))
         self._empty = f"{EMPTY}_{name}"
-        self._admin.execute(f"create database {self._empty}")
+        self._admin.execute(f"create database {self._empty} owner {ROLE}")
         bring_up(address(folder, self._empty), SCHEMA)
         self._spare: list[str] = []
 
@@ -74,13 +74,14 @@ class Place:
             return self._spare.pop()
         name = f"world_{self._name}_{next(self._numbers)}"
         self._admin.execute(
-            f"create database {name} template {source or self._empty} strategy file_copy"
+            f"create database {name} owner {ROLE} template {source or self._empty}"
+            " strategy file_copy"
         )
         return name
 
     def give_back(self, name: str) -> None:
         """Empty a database for the next world; that is ten times as fast as a new one."""
-        database = Peephole(address(self.folder, name))
+        database = Peephole(superuser(self.folder, name))
         database.execute("set session_replication_role = replica")  # no reference is looked after
         for table in database.tables():
             if table == "counter":

@@ -242,6 +242,8 @@ def explain(error: psycopg.Error) -> Exception:
     if isinstance(error, psycopg.OperationalError):
         cause = str(error).strip()
         return StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": cause})
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(code="server_denied", subject=NAME, facts={"cause": str(error).strip()})
     # The verbs check before they write, so a constraint or a wrong statement is our own bug.
     return IllegalTransition(f"{NAME} refused a statement; this is a bug in Duly: {error}")
 

@@ -102,6 +102,10 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         "{subject} is a copy: its workflows may still run in the other store.",
         "Export with a hand-over. If that store is lost, say that you take in a copy.",
     ),
+    "server_denied": (
+        "{subject}: Duly's user may not do what it needs ({cause}); nothing was changed.",
+        "Make it the owner of the database.",
+    ),
     "workflow_name_taken": (
         'A workflow "{subject}" is deployed here already.',
         "Remove it first, if it is not needed.",
