@@ -13,18 +13,17 @@ and says so to SQLite (`locking_mode=exclusive`), since Python cannot give SQLit
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, Self, cast
 
 import apsw
 
-from duly.store.disk import LOG_HEAD_BYTES, Mark, unmarked
+from duly.store.disk import LOG_HEAD_BYTES, STATEMENT_CACHE_MAX, Mark, unmarked
 
 NAME = "memory.db"
 SECTOR_BYTES = 512
@@ -83,8 +82,7 @@ _ERRORS: Mapping[tuple[Operation, Kind], tuple[type[apsw.Error], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One write that is not synced; a truncation is a write of nothing that ends the file."""
 
     offset: int
@@ -96,7 +94,8 @@ class Change:
         if self.is_truncation:
             del content[self.offset :]
             return
-        content.extend(bytes(max(0, self.offset - len(content))))
+        if self.offset > len(content):
+            content.extend(bytes(self.offset - len(content)))
         content[self.offset : self.offset + len(self.data)] = self.data
 
     def torn(self, chance: Chance) -> Change:
@@ -135,14 +134,18 @@ class MemoryFile:
 
     def sync(self) -> None:
         """Make every write durable."""
-        if self.has_forgotten:
-            for change in self.pending:
-                change.apply(self.durable)
-        elif self.pending:
-            self.durable[:] = self.content
+        for change in self.pending:
+            change.apply(self.durable)
         if self.pending:
             self._kept = b""
         self.pending.clear()
+
+    def copy(self) -> MemoryFile:
+        """Return the same file, as another process finds it."""
+        found = MemoryFile(bytearray(self.content), bytearray(self.durable), list(self.pending))
+        found.has_forgotten = self.has_forgotten
+        found._seen, found._kept = self._seen, self._kept
+        return found
 
     def forget(self) -> None:
         """Lose what a failed sync should have written."""
@@ -225,10 +228,10 @@ class MemoryDisk:
                 survivors[name] = file.after_power_cut(loss, chance)
         return survivors
 
-    def next_process(self) -> MemoryDisk:
+    def next_process(self) -> Self:
         """Return the same disk as the next process finds it when this one was killed."""
-        disk = MemoryDisk()
-        disk.files = copy.deepcopy(self.files)
+        disk = type(self)()
+        disk.files = {name: file.copy() for name, file in self.files.items()}
         return disk
 
     def drop(self) -> None:
@@ -248,7 +251,9 @@ class MemoryDisk:
 
     def connect(self) -> apsw.Connection:
         """Open the database."""
-        self._connection = apsw.Connection(NAME, vfs=self._vfs.name)
+        self._connection = apsw.Connection(
+            NAME, vfs=self._vfs.name, statementcachesize=STATEMENT_CACHE_MAX
+        )
         self._connection.pragma("locking_mode", "exclusive")
         return self._connection
 

@@ -85,3 +85,7 @@ select id, lease_until from host order by id
 -- oracle_claims
 -- Which host has claimed each workflow last, how often it was claimed, and since when it is blind.
 select holder, epoch, blind_since from workflow order by id
+
+-- oracle_roots
+-- Where every table and every index begins, and whose it is: the program of a question says the rest.
+select rootpage, tbl_name from sqlite_schema

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import Context
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from duly.bus.bus import Bus
@@ -51,6 +51,7 @@ from verification.life import (
 from verification.moves import Return
 from verification.point import PointedBackend, PointedDisk
 from verification.scripted import Scripted, ScriptedSandbox
+from verification.sight import Sight
 from verification.workflow.person import Host
 from verification.workflow.scenario import PlannedCrash
 
@@ -131,10 +132,11 @@ class _BusScenarioRun(Lives):
         backend = await open_sqlite(disk, self._env, schema=schema(), is_direct=False)
         self._oracle.begin_life(await backend.transact(see_bus, Durability.READ), self._life)
         disk.points = points
+        sight = Sight(backend.connection, schema().statements)
         pointed = PointedBackend(
             backend,
             points,
-            see_bus,
+            partial(see_bus, read=sight.read),
             self._watch,
             lambda: self._env.sleep(0),
             (LOOKED_FOR_WORK, self._oracle.glance),

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from duly.rules.value import decode
 from duly.store.base import Transaction
+from verification.sight import Part, Read, read_afresh
 
 OPEN: Final = frozenset({"waiting", "running"})
 WAY: Final = "duly:"  # how the name of a subscriber begins that is a workflow's topic
@@ -112,14 +113,25 @@ class BusSeen:
         return {each.subscriber_id for each in self.subscriptions.values() if each.topic == topic}
 
 
-def see_bus(tx: Transaction) -> BusSeen:
+JOURNAL: Final = Part("oracle_journal", lambda rows: {row[0]: EventSeen(*row) for row in rows})
+DELIVERIES: Final = Part(
+    "oracle_deliveries", lambda rows: {(row[0], row[1]): DeliverySeen(*row) for row in rows}
+)
+DEFERRED: Final = Part("oracle_deferred", lambda rows: {row[0]: DeferredSeen(*row) for row in rows})
+SUBSCRIPTIONS: Final = Part(
+    "oracle_subscriptions", lambda rows: {row[0]: SubscriptionSeen(*row) for row in rows}
+)
+ENTERED: Final = Part("oracle_events", lambda rows: tuple((row[2], row[6]) for row in rows))
+
+
+def see_bus(tx: Transaction, read: Read = read_afresh) -> BusSeen:
     """Read everything."""
     return BusSeen(
-        {row[0]: EventSeen(*row) for row in tx.all("oracle_journal")},
-        {(row[0], row[1]): DeliverySeen(*row) for row in tx.all("oracle_deliveries")},
-        {row[0]: DeferredSeen(*row) for row in tx.all("oracle_deferred")},
-        {row[0]: SubscriptionSeen(*row) for row in tx.all("oracle_subscriptions")},
-        tuple((row[2], row[6]) for row in tx.all("oracle_events")),
+        read(tx, JOURNAL),
+        read(tx, DELIVERIES),
+        read(tx, DEFERRED),
+        read(tx, SUBSCRIPTIONS),
+        read(tx, ENTERED),
     )
 
 

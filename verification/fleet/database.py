@@ -19,6 +19,7 @@ from duly.store.failure import explain
 from duly.store.transaction import NOT_OPEN, NamedTransaction
 from verification.disk import MemoryDisk
 from verification.life import schema
+from verification.sight import Sight
 from verification.workflow.run import template
 from verification.workflow.shape import Shape, Tool
 
@@ -40,7 +41,9 @@ class Database:
             connection.pragma(name, value)
         self._connection = connection
         self._execute = connection.cursor().execute
-        self._transaction = NamedTransaction(connection, queries.prepare(schema().statements))
+        statements = schema().statements
+        self._transaction = NamedTransaction(connection, queries.prepare(statements))
+        self.sight = Sight(connection, statements)
 
     @property
     def changes(self) -> int:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 from itertools import count
 from typing import cast
 
@@ -38,7 +36,7 @@ from verification.fleet.scenario import Mishap
 from verification.fleet.server import Server
 from verification.life import DELAYS_S, SimulatedEnv
 from verification.scripted import ScriptedSandbox
-from verification.workflow.outside import Outside
+from verification.workflow.outside import Outside, register
 from verification.workflow.person import Host
 from verification.workflow.run import Closing
 
@@ -186,7 +184,7 @@ class Member:
             lambda ago_s: self._on_check(self, ago_s),
             lambda ago_s: self._on_leave(self, ago_s),
         )
-        self._registry = _register(sheet)
+        self._registry = register(sheet)
         sandbox = ScriptedSandbox(self.env, self._policy.limits)
         parts = Parts(self.env, store, sandbox, self._registry, self._policy, lease=self.lease)
         self.host = Host(parts, Engine(parts), self.points)
@@ -245,25 +243,3 @@ class Member:
             self._tell(f"host {self.number} cannot close: {error}")
         else:
             self._tell(f"host {self.number} has closed")
-
-
-async def _stay(seconds: float) -> None:
-    """Take no time: the sheet of the catalogue is never called."""
-
-
-@cache
-def _catalog() -> Registry:
-    """Read once what the sheet declares."""
-    loop_outside = Outside([], [], lambda _: None, lambda: 0.0, _stay, lambda _: None)
-    return Registry([FleetSheet(loop_outside, CrashPoints(), lambda _: None, lambda _: None)])
-
-
-def _register(sheet: FleetSheet) -> Registry:
-    """Return the connectors of one process."""
-    known, registry = _catalog(), Registry()
-    registry.catalog = known.catalog
-    registry._connectors = dict.fromkeys(known._connectors, sheet)
-    registry._places = {
-        tool: replace(place, connector=sheet) for tool, place in known._places.items()
-    }
-    return registry

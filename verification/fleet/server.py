@@ -25,6 +25,7 @@ from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
 from verification.fleet.database import Database
 from verification.fleet.process import outside
+from verification.sight import Part
 from verification.workflow.seen import Seen, see
 
 R = TypeVar("R")
@@ -49,6 +50,10 @@ class FleetSeen:
     holder: str | None
     epoch: int
     blind_since: int | None = None
+
+
+HOSTS: Final[Part[dict[str, int | None]]] = Part("oracle_hosts", dict)
+CLAIM: Final = Part("oracle_claims", lambda rows: rows[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,7 @@ class Server:
 
     def open(self) -> None:
         """Come up for the first time."""
-        self.now = self.database.read(see_fleet)
+        self.now = self.database.read(self._see_fleet)
         if self.keeps:
             self.database.write(self._note_timeline)
             begun = Commit("open", "", self.now, self.now, 0, None)
@@ -230,7 +235,15 @@ class Server:
 
     def see(self) -> Seen:
         """Return everything the store says."""
-        return self.database.read(see)
+        return self.database.read(self._see)
+
+    def _see(self, tx: Transaction) -> Seen:
+        return see(tx, self.database.sight.read)
+
+    def _see_fleet(self, tx: Transaction) -> FleetSeen:
+        """Read the hosts and the claim."""
+        read = self.database.sight.read
+        return FleetSeen(read(tx, HOSTS), *read(tx, CLAIM))
 
     def _come_back(self, most: int, is_promotion: bool, is_rollback: bool) -> None:
         self._next = None
@@ -245,7 +258,7 @@ class Server:
             lost[-1].is_lost = True
         self.database.close()
         self.database = Database(self._kept[-1].image)
-        self.now = self.database.read(see_fleet)
+        self.now = self.database.read(self._see_fleet)
         self.judge.see_loss(lost)
 
     def _run(self, request: Request[Any]) -> None:
@@ -275,11 +288,11 @@ class Server:
             clocked = _ServerTransaction(tx, self.clock_ms, self.timeline)
             result = request.body(clocked)
             is_counter = verb in OF_COUNTERS and self.database.changes == changes + 1
-            after = self.now if is_counter else see_fleet(tx)
+            after = self.now if is_counter else self._see_fleet(tx)
             fence = find_fence(request.body)
             commit = Commit(verb, request.host_id, self.now, after, self.clock_ms, fence)
             is_of_work = verb not in OF_LEASES and not is_counter
-            return result, (commit, see(tx) if is_of_work else None)
+            return result, (commit, self._see(tx) if is_of_work else None)
 
         return self.database.write(whole)
 
@@ -294,12 +307,6 @@ class Server:
         self.judge.see_commit(commit)
         if seen is not None:
             self.judge.see_work(seen)
-
-
-def see_fleet(tx: Transaction) -> FleetSeen:
-    """Read the hosts and the claim."""
-    holder, epoch, blind_since = tx.all("oracle_claims")[0]
-    return FleetSeen(dict(tx.all("oracle_hosts")), holder, epoch, blind_since)
 
 
 def name_of(body: Any) -> str:

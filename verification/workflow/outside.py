@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from duly.connectors.base import Applied, Call, Connector, NotApplied, Unsure, mutation
+from duly.connectors.registry import Registry
 from duly.errors import AuthNeeded, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.value import Json
 from duly.testing.crash import AFTER, BEFORE, CrashPoints
@@ -360,3 +361,20 @@ class Sheet(Connector):
             await self._outlast(LONG_S)
             return Unsure("the sheet took its time")
         return Unsure(Mute())  # type: ignore[arg-type]  # that is what is strange about it
+
+
+_registries: dict[type[Sheet], Registry] = {}
+
+
+def register(sheet: Sheet) -> Registry:
+    """Return the connectors of one process; what a sheet declares is read once."""
+    kind = type(sheet)
+    if kind not in _registries:
+        _registries[kind] = Registry([sheet])
+    known, registry = _registries[kind], Registry()
+    registry.catalog = known.catalog
+    registry._connectors = dict.fromkeys(known._connectors, sheet)
+    registry._places = {
+        tool: replace(place, connector=sheet) for tool, place in known._places.items()
+    }
+    return registry

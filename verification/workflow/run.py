@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from duly.config import Policy
@@ -42,9 +43,10 @@ from verification.life import (
 )
 from verification.point import PointedBackend, PointedDisk
 from verification.scripted import ScriptedSandbox
+from verification.sight import Sight
 from verification.workflow.consent import Consent
 from verification.workflow.oracle import Oracle
-from verification.workflow.outside import Outside, Sheet
+from verification.workflow.outside import Outside, Sheet, register
 from verification.workflow.person import WAITING, Host, Person, deploy
 from verification.workflow.scenario import LENGTH_MS, Action, DiskFault, Do, PlannedCrash, Scenario
 from verification.workflow.seen import Seen, see
@@ -112,8 +114,11 @@ class _ScenarioRun(Lives):
         self._watch(await backend.transact(see, Durability.READ))  # what the last one left
         disk.points = points
 
-        store = Store(PointedBackend(backend, points, see, self._watch, lambda: self._env.sleep(0)))
-        outside = Registry([Sheet(self._outside, points)])
+        sight = Sight(backend.connection, schema().statements)
+        look = partial(see, read=sight.read)
+        pointed = PointedBackend(backend, points, look, self._watch, lambda: self._env.sleep(0))
+        store = Store(pointed)
+        outside = register(Sheet(self._outside, points))
         sandbox = ScriptedSandbox(self._env, self._policy.limits)
         parts = Parts(self._env, store, sandbox, outside, self._policy)
         host = Host(parts, Engine(parts), points)
@@ -294,7 +299,7 @@ async def _make_template(
     backend = await open_sqlite(disk, env, schema=schema(), is_direct=False)
     points = CrashPoints()
     outside = Outside([], [], lambda _: None, lambda: 0.0, env.sleep, lambda _: None)
-    registry = Registry([Sheet(outside, points)])
+    registry = register(Sheet(outside, points))
     parts = Parts(env, Store(backend), ScriptedSandbox(env), registry, Policy())
     await deploy(Host(parts, Engine(parts), points), shape, tool, grant=is_granted)
     await backend.close()

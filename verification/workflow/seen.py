@@ -6,11 +6,12 @@ Law: it is read in one transaction, right before its commit, so every commit is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from duly.store.base import Transaction
+from duly.store.base import Row, Transaction
+from verification.sight import Part, Read, read_afresh
 
 
 class RunSeen(NamedTuple):
@@ -108,28 +109,78 @@ class Seen:
         return next((each for each in self.mutations.values() if each.held_by == run_id), None)
 
 
-def see(tx: Transaction) -> Seen:
-    """Read everything."""
+class Pinned(NamedTuple):
+    """What the runs have pinned: which events, and the content each was shown."""
+
+    reservations: Mapping[str, frozenset[int]]
+    shown: Mapping[str, Mapping[str, str | None]]
+
+
+class Handled(NamedTuple):
+    """The handlers and their workflow."""
+
+    states: Mapping[str, str | None]
+    wakes: Mapping[str, int | None]
+    is_paused: bool
+    is_removed: bool
+    version: str
+
+
+def _pinned(rows: Sequence[Row]) -> Pinned:
     reservations: dict[str, set[int]] = defaultdict(set)
     shown: dict[str, dict[str, str | None]] = defaultdict(dict)
-    for run_id, seq, message_id, body in tx.all("oracle_reservations"):
+    for run_id, seq, message_id, body in rows:
         reservations[run_id].add(seq)
         shown[run_id][message_id] = body
-    handlers = tx.all("oracle_handlers")
+    return Pinned({run_id: frozenset(seqs) for run_id, seqs in reservations.items()}, shown)
+
+
+def _handled(rows: Sequence[Row]) -> Handled:
+    return Handled(
+        {name: state for name, state, *_ in rows},
+        {name: wake_at for name, _, wake_at, *_ in rows},
+        any(paused for _, _, _, paused, _, _ in rows),
+        any(removed for *_, removed, _ in rows),
+        rows[0][-1],
+    )
+
+
+RUNS: Final = Part("oracle_runs", lambda rows: {row[0]: RunSeen(*row) for row in rows})
+MUTATIONS: Final = Part(
+    "oracle_mutations", lambda rows: {row[0]: MutationSeen(*row) for row in rows}
+)
+EVENTS: Final = Part("oracle_events", lambda rows: {row[0]: EventSeen(*row) for row in rows})
+CAUSES: Final = Part("oracle_causes", lambda rows: frozenset((root, seq) for root, seq in rows))
+PINNED: Final = Part("oracle_reservations", _pinned)
+HANDLED: Final = Part("oracle_handlers", _handled)
+GRANTS: Final[Part[dict[str, int | None]]] = Part("oracle_grants", dict)
+ANNOUNCED: Final = Part(
+    "oracle_announcements",
+    lambda rows: {number: (topic, payload) for number, topic, payload in rows},
+)
+ACTIONS: Final[Part[dict[str, int]]] = Part("oracle_actions", dict)
+ALLOWANCES: Final = Part(
+    "oracle_allowances", lambda rows: {row[0]: AllowanceSeen(*row) for row in rows}
+)
+
+
+def see(tx: Transaction, read: Read = read_afresh) -> Seen:
+    """Read everything."""
+    pinned, handled = read(tx, PINNED), read(tx, HANDLED)
     return Seen(
-        {row[0]: RunSeen(*row) for row in tx.all("oracle_runs")},
-        {row[0]: MutationSeen(*row) for row in tx.all("oracle_mutations")},
-        {row[0]: EventSeen(*row) for row in tx.all("oracle_events")},
-        frozenset((root, seq) for root, seq in tx.all("oracle_causes")),
-        {run_id: frozenset(seqs) for run_id, seqs in reservations.items()},
-        shown,
-        {name: state for name, state, *_ in handlers},
-        dict(tx.all("oracle_grants")),
-        any(paused for _, _, _, paused, _, _ in handlers),
-        any(removed for *_, removed, _ in handlers),
-        handlers[0][-1],
-        {name: wake_at for name, _, wake_at, *_ in handlers},
-        {number: (topic, payload) for number, topic, payload in tx.all("oracle_announcements")},
-        dict(tx.all("oracle_actions")),
-        {row[0]: AllowanceSeen(*row) for row in tx.all("oracle_allowances")},
+        read(tx, RUNS),
+        read(tx, MUTATIONS),
+        read(tx, EVENTS),
+        read(tx, CAUSES),
+        pinned.reservations,
+        pinned.shown,
+        handled.states,
+        read(tx, GRANTS),
+        handled.is_paused,
+        handled.is_removed,
+        handled.version,
+        handled.wakes,
+        read(tx, ANNOUNCED),
+        read(tx, ACTIONS),
+        read(tx, ALLOWANCES),
     )

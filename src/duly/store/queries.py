@@ -91,9 +91,24 @@ def _parse(text: str, file: str) -> Mapping[str, str]:
     return statements
 
 
-def prepare(statements: Mapping[str, str]) -> dict[str, Statement]:
-    """Number the parameters of every statement once, so that a call binds a tuple."""
-    return {name: _prepare(name, text) for name, text in statements.items()}
+class Prepared(dict[str, Statement]):
+    """Statements by their names, each made ready when it is first asked for.
+
+    A host runs a part of them, and most commands a few: an opening waits for none.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def __missing__(self, name: str) -> Statement:
+        statement = self[name] = _prepare(name, self._texts[name])
+        return statement
+
+
+def prepare(statements: Mapping[str, str]) -> Prepared:
+    """Number the parameters of a statement once, so that a call binds a tuple."""
+    return Prepared(statements)
 
 
 @cache
