@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duly.bus.dispatcher import Dispatcher
+from duly.connectors.offering import Offering
+from duly.connectors.registry import Registry
 from duly.desk.secret import Vault
 from duly.desk.upkeep import note_restore
 from duly.engine.lease import Lease, note_of_promotion
@@ -65,6 +67,7 @@ class Fleet:
         times: LeaseTimes,
         end: Callable[[], None],
         vault: Vault,
+        outside: Registry,
         machine: str | None = None,
     ) -> None:
         self._env = env
@@ -75,7 +78,8 @@ class Fleet:
             # What waits here must not outlast the lease.
             each.beside.times = LeaseTimes(times.lease_ms // 3)
         name = f"{socket.gethostname()}:{os.getpid()}"
-        self.lease = Lease(env, Store(self._leasing), end, times, name, machine or find_machine())
+        place = (name, machine or find_machine())
+        self.lease = Lease(env, Store(self._leasing), end, times, *place, Offering(outside))
         self._bell = Bell(env, url, self._plain)
         backend.write_as(self.find_host, times)
         self._backend = backend

@@ -252,7 +252,7 @@ class Host(Commands, Writing, Views):
 
         times = LeaseTimes(round(self._fleet_settings.lease_s * 1000))
         machine = self._fleet_settings.machine
-        fleet = Fleet(env, self._url, backend, times, self._end, vault, machine)
+        fleet = Fleet(env, self._url, backend, times, self._end, vault, self._outside, machine)
         kept.push_async_callback(_quietly, "the lease", fleet.close)
         return store, fleet
 

@@ -199,9 +199,9 @@ BREAKS = (
     ),
     Break(
         "H7",
-        "duly.engine.lease",
+        "duly.rules.share",
         "fair_share",
-        lambda workflows, hosts, bound=0: -(-workflows // hosts) + 1 + bound,
+        lambda workflows, hosts: -(-workflows // hosts) + 1,
         (f"{HOST}::test_a_host_that_is_alone_runs_what_was_just_deployed",),
         "a host that is alone leaves what was deployed since its last renewal",
     ),

@@ -14,6 +14,7 @@ from duly.engine.claims import Claims
 from duly.engine.lease import Lease
 from duly.errors import Fenced, StoreUnavailable
 from duly.rules.lease import CLOCK_OFF_MAX_MS, LEASE_MS, RENEW_MS, SEND_LEFT_MS
+from duly.rules.share import Kin, Shares
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.record import Action
@@ -59,6 +60,11 @@ class Fleet:
     def member(self) -> Member:
         lease = Lease(self.env, self.store, end=lambda: None)
         return Member(lease, Claims(self.env, self.store, lease))
+
+
+def nothing(host_id: str) -> Shares:
+    """Return the share of a host that may hold nothing."""
+    return Shares(host_id, {host_id: None, "another": None}, {Kin(): -2})
 
 
 @pytest.fixture
@@ -334,7 +340,7 @@ async def test_a_workflow_that_was_begun_meanwhile_is_not_given_back(
         return await release(host_id, fence)
 
     monkeypatch.setattr(fleet.store, "release", begin_another)
-    one.lease.share = 0
+    one.lease.shares = nothing(one.lease.host_id)
     await one.claims.give_back(busy)
     assert not one.claims.holds(WORKFLOW)
     assert await one.claims.take(other.workflow_id) == held[1]
@@ -345,7 +351,7 @@ async def test_a_full_share_keeps_no_person_from_answering(fleet: Fleet) -> None
     one, two = fleet.member(), fleet.member()
     await one.claims.join()
     await two.claims.join()
-    one.lease.share = 0
+    one.lease.shares = nothing(one.lease.host_id)
     assert await one.claims.take(WORKFLOW) is None
     assert await two.claims.is_watched(WORKFLOW)
     assert not await one.claims.is_watched(WORKFLOW)

@@ -85,6 +85,8 @@ def test_few_statements_are_its_own() -> None:
         "limit_inquiry",
         "limit_migration",
         "list_homeless",
+        "list_offers",
+        "list_unserved",
         "list_moves",
         "list_slots",
         "list_timeouts",

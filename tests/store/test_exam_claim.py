@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import Fenced, NotFound, Stale
+from duly.rules.share import Shares
 from duly.store.base import Fence
 from duly.store.claim import HostRow, HostSeen, Renewed
 from duly.store.record import Action, Recorded
@@ -282,7 +283,8 @@ async def _renew(world: World) -> Renewed:
 
 
 async def _see_renewed(world: World, answer: Renewed) -> None:
-    assert answer == Renewed((HostRow("host_3", 0, is_over=True),), workflows=0)
+    shares = Shares("host_2", {"host_2": None})
+    assert answer == Renewed((HostRow("host_3", 0, is_over=True),), shares, {})
     found = world.connection.execute("select lease_until from host where id = 'host_2'")
     assert found.fetchall() == [(LEASE_MS,)]
 

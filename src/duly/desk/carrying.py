@@ -297,6 +297,7 @@ async def _examine(desk: Desk, line: WorkflowLine, version: VersionLine) -> Depl
         author=version.author,
         origin=Origin(version.origin),
         parent=version.parent,
+        needs=draft.needs,
     )
     return drafts.deployment_of(
         draft, spec, workflow_id=line.id, replaces=None, timezone=desk.parts.policy.timezone

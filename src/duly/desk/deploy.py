@@ -206,9 +206,8 @@ async def activate(
 async def list_changes(desk: Desk, draft: Draft) -> tuple[Answering, ...]:
     """List how each tool can be asked with which a source may change something (K1)."""
     catalog = desk.parts.outside.catalog
-    names = sorted({name for used in draft.tools.values() for name in used})
     proofs = await desk.look(lambda tx: Proofs.read(tx, desk.parts))
-    found = (proofs.answering(catalog.find(name)) for name in names)
+    found = (proofs.answering(catalog.find(name)) for name in draft.needs)
     return tuple(each for each in found if each is not None)
 
 

@@ -28,6 +28,7 @@ from duly.rules.identity import ExplainedId, IdKind
 from duly.rules.permission import Lack
 from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
+from duly.rules.share import read_unserved
 from duly.rules.standing import Facts, Mover
 from duly.rules.turn import HandlerOutlook
 from duly.rules.verb import question
@@ -364,6 +365,7 @@ def _rest(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Facts:
         blind_cause=survey.blind_cause(workflow),
         is_due=(is_due := _is_due(handlers, now, sight.wake_max_ms)),
         machine=workflow.missing_machine if is_due else None,
+        unserved=read_unserved(workflow.unserved) if is_due else None,
         held_until_ms=earliest(_held_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),

@@ -22,6 +22,7 @@ from duly.rules.late import LateAnswer, read_late
 from duly.rules.reason import read_kept
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.schedule import moment
+from duly.rules.share import read_unserved
 from duly.rules.standing import Facts
 from duly.rules.value import Json, decode
 from duly.rules.word import Status, Way
@@ -113,6 +114,7 @@ class Sight:
             paused_since_ms=workflow.paused_since,
             copied_at_ms=workflow.blind_since,
             machine=workflow.missing_machine,
+            unserved=read_unserved(workflow.unserved),
         )
         if run is None:
             return wish

@@ -126,9 +126,11 @@ async def _judge(
     lifecycle.act(run.state, Act.APPROVE, is_paused=outlook.is_paused)
     await _check_whole(parts, row, run)
     args = cast("dict[str, Json]", decode(row.args))
-    missing = await find_missing(parts, row.workflow_id, _tool(parts, row), args, besides=row.id)
-    if missing is not None:
-        raise RequestRefused(**parts_of(missing.error))
+    if _is_here(parts, row):
+        tool = _tool(parts, row)
+        missing = await find_missing(parts, row.workflow_id, tool, args, besides=row.id)
+        if missing is not None:
+            raise RequestRefused(**parts_of(missing.error))
     # The seal is of the hash the person was shown, even if the row was changed since.
     facts = replace(row.facts, hash=seen, approved_by=action.by)
     seal = make_seal(await parts.seal_key(), facts)
@@ -183,6 +185,14 @@ async def _check_whole(parts: Parts, row: MutationRow, run: RunRow) -> None:
         raise RequestRefused(
             code="never_sent", subject=row.id, facts={"flaw": str(flaw), "run": run.id}
         )
+
+
+def _is_here(parts: Parts, row: MutationRow) -> bool:
+    """Tell whether the grants are judged here: another host of a fleet may have the tool (H7).
+
+    The host that sends the call judges them in any case (A1).
+    """
+    return parts.lease is None or row.tool in parts.outside.catalog.names
 
 
 def _tool(parts: Parts, row: MutationRow) -> Tool:

@@ -6,14 +6,15 @@ Law 2  A host that has lost track of a run drops its claim. The next turn claims
        and the run is found as one that was left under an earlier claim (R7).
 Law 3  A send begins only under a claim that the host has at that moment.
 Law 4  A claim is taken when a workflow has something to do, and kept until the host ends: an idle
-       workflow costs nothing (S9). A host of a fleet takes no more than its share, and gives back
-       what is more, between two runs (H7).
+       workflow costs nothing (S9). A host of a fleet takes what its tools can do, no more than its
+       share of that, and gives back what is more, between two runs (H7).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection
 from typing import TypedDict
 from weakref import WeakValueDictionary
@@ -21,8 +22,10 @@ from weakref import WeakValueDictionary
 from duly.engine.lease import Lease
 from duly.env import Env
 from duly.errors import Fenced, Stale, StoreError
+from duly.rules.share import Kin, Offers
 from duly.store import Store
 from duly.store.base import Fence
+from duly.store.turn import Able
 
 log = logging.getLogger("duly.engine")
 
@@ -46,6 +49,8 @@ class Claims:
         self._fences: dict[str, Fence] = {}
         self._left: dict[str, range] = {}  # the epochs under which this host lost track of runs
         self._taken_ms: dict[str, int] = {}  # when this host first claimed a workflow it holds
+        self._kin: dict[str, Kin] = {}  # of each of these: which hosts can do it
+        self._able: dict[str, tuple[str | None, Offers | None]] = {}  # the version it has tools for
         self._elsewhere: set[str] = set()  # held by other hosts when this one last asked
         # A workflow is not claimed twice at once; several are, and share a sync.
         self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -65,10 +70,9 @@ class Claims:
         async with self._claiming.setdefault(workflow_id, asyncio.Lock()):
             if workflow_id not in self._fences:
                 is_gone = self._lease is not None and workflow_id in self._lease.gone
-                if not (for_person or is_gone or self._has_room(workflow_id)):
-                    return None
+                is_free = for_person or is_gone or workflow_id in self._taken_ms
                 try:
-                    fence = await self._claim(workflow_id)
+                    fence = await self._claim(workflow_id, is_free=is_free)
                 except Stale:
                     self._elsewhere.add(workflow_id)
                     return None
@@ -77,18 +81,22 @@ class Claims:
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
 
-    def _has_room(self, workflow_id: str) -> bool:
-        """Tell whether a workflow is held here already, or is still within the share (H7)."""
-        share = None if self._lease is None else self._lease.share
-        return share is None or workflow_id in self._taken_ms or len(self._taken_ms) < share
+    def _held(self) -> Counter[Kin]:
+        """Count what is held here, by who else can do it."""
+        return Counter(map(self._kin_of, self._taken_ms))
+
+    def _kin_of(self, workflow_id: str) -> Kin:
+        """Return which hosts can do a workflow, as the last renewal or the claim has shown it."""
+        assert self._lease is not None
+        return self._lease.kin_of.get(workflow_id) or self._kin.get(workflow_id, Kin())
 
     @property
     def sight(self) -> DueSight:
         """As whom this host asks what is due; the host of a file sees everything (H6, H7)."""
         if self._lease is None or self._host_id is None:
             return {}
-        share = self._lease.share
-        return {"host": self._host_id, "has_room": share is None or len(self._taken_ms) < share}
+        has_room = self._lease.shares.has_any_room(self._held())
+        return {"host": self._host_id, "has_room": has_room}
 
     def holds(self, workflow_id: str) -> bool:
         """Tell whether this host has claimed a workflow and not given it back."""
@@ -102,7 +110,7 @@ class Claims:
             self._elsewhere.discard(workflow_id)
 
     async def hand_back(self, fence: Fence) -> None:
-        """Give back a workflow for whose machine this host stood in (H7)."""
+        """Give back a workflow, its open run too: this host stood in, or lacks a tool now (H7)."""
         assert self._lease is not None, fence
         host_id = self._host_id
         if host_id is None or self._fences.get(fence.workflow_id) != fence:
@@ -110,32 +118,47 @@ class Claims:
         self.drop(fence.workflow_id, fence)
         self._taken_ms.pop(fence.workflow_id, None)
         self._left.pop(fence.workflow_id, None)
-        if await self._store.release(host_id, fence):
+        if await self._store.release(host_id, fence, is_open=True):
             self._lease.tell(fence.workflow_id)
+
+    def able(self, workflow_id: str) -> Able | None:
+        """Return for which version this host is known to have all tools; the host of a file has."""
+        if self._lease is None or self._host_id is None:
+            return None
+        version, offers = self._able.get(workflow_id, (None, None))
+        return Able(self._host_id, version if offers == self._lease.offers() else None)
+
+    def note_able(self, workflow_id: str, version: str | None) -> None:
+        """Remember that this host has all tools for this version."""
+        if self._lease is not None:
+            self._able[workflow_id] = version, self._lease.offers()
 
     async def give_back(self, busy: Collection[str]) -> None:
         """Give back what is more than the share, as far as no task works on it (H7)."""
         assert self._lease is not None
+        over = self._lease.shares.find_over(self._held())
         for fence in [each for each in self._fences.values() if each.workflow_id not in busy]:
-            share, host_id = self._lease.share, self._host_id
-            if share is None or len(self._taken_ms) <= share or host_id is None:
-                return
+            host_id = self._host_id
+            group = self._lease.shares.group(self._kin_of(fence.workflow_id))
+            if host_id is None or not over.get(group):
+                continue
             async with self._claiming.setdefault(fence.workflow_id, asyncio.Lock()):
                 # A task may have begun to work on it while others were given back.
                 if self._fences.get(fence.workflow_id) != fence or fence.workflow_id in busy:
                     continue
                 del self._fences[fence.workflow_id]  # no send begins under it any more (law 3)
                 if await self._store.release(host_id, fence):
+                    over[group] -= 1
                     self._taken_ms.pop(fence.workflow_id, None)
                     self._left.pop(fence.workflow_id, None)
                     self._lease.tell(fence.workflow_id)
                 elif self._host_id == host_id:
                     self._fences[fence.workflow_id] = fence
 
-    async def _claim(self, workflow_id: str) -> Fence:
+    async def _claim(self, workflow_id: str, *, is_free: bool) -> Fence:
         host_id = await self.join()
         try:
-            fence = await self._store.claim(host_id, workflow_id)
+            fence = await self._claim_as(host_id, workflow_id, is_free=is_free)
         except Fenced:
             if self._lease is not None:
                 self._lease.lapse(host_id)
@@ -145,9 +168,22 @@ class Claims:
                 log.error("host %s is not in the store any more; it joins again", host_id)
                 self._host_id = None
             return await self._store.claim(await self.join(), workflow_id)
+        self._able.pop(workflow_id, None)
         if self._host_id != host_id:  # it has lapsed meanwhile, and may be another host by now
             raise Fenced(code="lapsed", subject=host_id)
         return fence
+
+    async def _claim_as(self, host_id: str, workflow_id: str, *, is_free: bool) -> Fence:
+        """Claim a workflow, if it is within the share; what is free is taken beyond it (H7)."""
+        if self._lease is None:
+            return await self._store.claim(host_id, workflow_id)
+        shares, held = self._lease.shares, self._held()
+
+        def is_within(kin: Kin) -> bool:
+            self._kin[workflow_id] = kin
+            return is_free or shares.has_room(kin, held)
+
+        return await self._store.claim(host_id, workflow_id, is_within=is_within)
 
     async def until_sendable(self, fence: Fence) -> None:
         """Return when a send may begin under a claim; raise `Fenced` if it is lost (law 3)."""
@@ -205,6 +241,8 @@ class Claims:
         self._fences.clear()
         self._left.clear()
         self._taken_ms.clear()
+        self._kin.clear()
+        self._able.clear()
         self._elsewhere.clear()
 
     def over_since_ms(self, workflow_id: str, timeout_ms: int) -> int:

@@ -47,6 +47,11 @@ class Draft:
     loaded: Loaded | None = None
     calls: tuple[WrittenCall, ...] = ()
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Every tool it uses: a host without one of them does not take it up (H7)."""
+        return tuple(sorted({tool for used in self.tools.values() for tool in used}))
+
 
 # -- Examining ----------------------------------------------------------------------------------
 
@@ -164,6 +169,7 @@ def version_of(
         origin=origin,
         parent=parent,
         path=source.path,
+        needs=draft.needs,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from duly.env import Env
@@ -21,10 +21,10 @@ from duly.rules.lease import (
     DEFAULT_TIMES,
     LeaseTimes,
     clock_off_ms,
-    fair_share,
     may_evict,
     may_send,
 )
+from duly.rules.share import Kin, Offers, Shares
 from duly.store import Store
 from duly.store.base import Fence
 from duly.store.claim import HostRow
@@ -53,6 +53,7 @@ class Lease:
         times: LeaseTimes = DEFAULT_TIMES,
         name: str | None = None,
         machine: str | None = None,
+        offers: Callable[[], Offers | None] = lambda: None,
     ) -> None:
         self.end = end  # ends the process: called when the lease lapses while a send is out
         self.tell: Callable[[str], None] = lambda _: None
@@ -66,7 +67,9 @@ class Lease:
         self.serves = False  # this host runs workflows now
         self._has_served = False
         self.gone: frozenset[str] = frozenset()  # what waits for a machine for too long (H7)
-        self.share: int | None = None  # how many workflows this host holds at most (H7)
+        self.shares = Shares()  # how many workflows this host holds at most, of which kind (H7)
+        self.kin_of: Mapping[str, Kin] = {}  # of those that it held at the last renewal
+        self.offers = offers  # what this host can do: nothing is said of one that has not said it
         self._env = env
         self._store = store
         self._name = name
@@ -110,8 +113,9 @@ class Lease:
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
         lease_ms = self.times.lease_ms
         named = {"name": self._name, "machine": self._machine}
-        now = self._env.now_ms()
-        clock = await self._store.join(host_id, now=now, lease_ms=lease_ms, **named)
+        now, offers = self._env.now_ms(), self.offers()
+        clock = await self._store.join(host_id, now=now, lease_ms=lease_ms, **named, offers=offers)
+        self.shares, self.kin_of = Shares(host_id, {host_id: self._machine}), {}
         assert clock is not None, host_id
         self._see_clock(clock)
         self.host_id = host_id
@@ -191,7 +195,10 @@ class Lease:
         """Make the lease last longer; return the other hosts."""
         asked_at, asked_ms = self._env.monotonic_ms(), self._env.now_ms()
         renewed = await self._store.renew(
-            self.host_id, lease_ms=self.times.lease_ms, serves=self.serves
+            self.host_id,
+            lease_ms=self.times.lease_ms,
+            serves=self.serves,
+            offers=self.offers(),
         )
         if self._over.is_set():  # the store has said so meanwhile: that is final (law 1)
             raise Fenced(code="lapsed", subject=self.host_id)
@@ -199,9 +206,7 @@ class Lease:
         self._see_clock(renewed.clock_ms)
         self.gone = renewed.gone
         self._compare_clocks(clock_off_ms(renewed.clock_ms, asked_ms, self._env.now_ms()))
-        hosts = 1 + sum(each.serves for each in renewed.others)
-        # What only this machine can run is no other host's share (H7).
-        self.share = fair_share(renewed.workflows, hosts, renewed.bound)
+        self.shares, self.kin_of = renewed.shares, renewed.held
         return renewed.others
 
     def _see_clock(self, clock_ms: int) -> None:

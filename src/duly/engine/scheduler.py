@@ -302,6 +302,11 @@ class Engine(WorkLoop[str]):
         if taken.choice.work is Work.NOTHING:
             self._plan(taken.choice.look_at, now)
             return False
+        if taken.choice.work is Work.HAND_OVER:
+            await write_ends(self._parts, self._worker)
+            await self._worker.hand_over(taken)
+            self.worked()
+            return False
         is_heard = True
         try:
             is_heard = await self._worker.do(taken)

@@ -135,6 +135,11 @@ class Sends:
         """Tell whether a send of this row has not returned, or its answer is being written."""
         return any(each.is_out for each in self._of.get(mutation_id, ()))
 
+    def is_sending(self, workflow_id: str) -> bool:
+        """Tell whether a send of this workflow is out that no task waits for any more."""
+        unknown = self._unknown.items()
+        return any(each.workflow_id == workflow_id and self.is_out(one) for one, each in unknown)
+
     def keep(self, mutation_id: str, attempt: int, handle: Json) -> None:
         """Remember the handle of a send; its row has it already (L14)."""
         for each in self._of.get(mutation_id, ()):

@@ -72,6 +72,8 @@ class Worker:
         run_id = self._parts.env.new_id("run")
         repairing, chosen = frozenset(self.repairs.runs), Work.NOTHING
 
+        is_sending = self.ledger.sends.is_sending(fence.workflow_id)
+
         def choose_now(outlook: Outlook) -> Choice:
             nonlocal chosen
             choice = choose(
@@ -82,16 +84,30 @@ class Worker:
                 epoch=fence.epoch,
                 repairing=repairing,
                 wake_max_ms=wake_max_ms,
+                is_able=not outlook.lacking or is_sending,
             )
             chosen = choice.work
             return choice
 
+        able = self.claims.able(fence.workflow_id)
         try:
-            return await self._parts.store.take_turn(fence, run_id, choose_now, now=now)
+            taken = await self._parts.store.take_turn(fence, run_id, choose_now, now=now, able=able)
         except StoreUnavailable:
             if chosen is Work.START:
                 self._leave(run_id)  # it may have been written
             raise
+        if not taken.outlook.lacking:
+            self.claims.note_able(fence.workflow_id, taken.outlook.version)
+        return taken
+
+    async def hand_over(self, taken: TurnTaken) -> None:
+        """Leave a workflow to hosts that have the tools for it; no send of it is out here (H7)."""
+        outlook = taken.outlook
+        log.info("a workflow is left to hosts that have %s", ", ".join(outlook.lacking))
+        if outlook.open_run is not None and outlook.open_run.epoch is not None:
+            row = await self._parts.store.get_run(outlook.open_run.run_id)
+            await self.successor.put_down(self.resume(outlook, row))
+        await self.claims.hand_back(outlook.fence)
 
     async def do(self, taken: TurnTaken) -> bool:
         """Do what was chosen for a workflow; return whether the bus may have to deliver for it."""

@@ -5,8 +5,6 @@ Law 1  A host counts its lease on its own clock, from before it asked for it: it
 Law 2  A host is evicted only when the database says that its lease is over, and the host that
        evicts it has seen it unrenewed for a whole lease on its own clock: a database whose clock
        steps evicts no live host.
-Law 3  A host holds a fair share of the workflows and one more: together the hosts have room for
-       all of them, so no workflow that a host could run is left without one (H7).
 """
 
 from __future__ import annotations
@@ -82,15 +80,3 @@ def is_gone(since_ms: int | None, clock_ms: int) -> bool:
     (True, False, False)
     """
     return since_ms is not None and clock_ms - since_ms >= MACHINE_GONE_MS
-
-
-def fair_share(workflows: int, hosts: int, bound: int = 0) -> int | None:
-    """Return how many workflows one of so many hosts holds at most; None if there is no limit.
-
-    A host that is alone has no limit: a workflow that was just deployed has no other host to go to.
-    `bound` are workflows that only this host's machine can run.
-
-    >>> fair_share(10, 1), fair_share(10, 3), fair_share(0, 2), fair_share(10, 3, bound=2)
-    (None, 5, 1, 7)
-    """
-    return None if hosts <= 1 else -(-workflows // hosts) + 1 + bound

@@ -21,6 +21,7 @@ from duly.rules.late import LateAnswer
 from duly.rules.lifecycle import Run, act
 from duly.rules.permission import Lack
 from duly.rules.schedule import DAY_MS, moment
+from duly.rules.share import Unserved, unserved_facts
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
 
 INPUTS_SHOWN: Final = 5  # titles that a reason carries; it counts the others
@@ -71,6 +72,7 @@ class Code(StrEnum):
     PAUSED_ASKING = "paused_asking"
     PAUSED = "paused"
     WAITS_FOR_MACHINE = "waits_for_machine"
+    WAITS_FOR_TOOL = "waits_for_tool"
     UNBLOCKED = "unblocked"
     UNSENT = "unsent"
     RESENDING = "resending"
@@ -151,6 +153,7 @@ class Facts:
     copied_at_ms: int | None = None
     blind_cause: BlindCause = BlindCause.BACKUP
     machine: str | None = None  # where its files are, if no host serves there (H7)
+    unserved: Unserved | None = None  # the tools that no host has (H7)
     is_due: bool = False
     held_until_ms: int | None = None
     check_at_ms: int | None = None
@@ -244,10 +247,6 @@ def _for_person(status: Status, row: MutationStatus | None = None) -> Callable[[
     )
 
 
-def _is_asking(facts: Facts) -> bool:
-    return facts.status is Status.PAUSED_RECONCILIATION
-
-
 def _is_resending(facts: Facts) -> bool:
     return _is_asking(facts) and facts.row is MutationStatus.IN_FLIGHT
 
@@ -258,6 +257,7 @@ def _is_blind(cause: BlindCause) -> Callable[[Facts], bool]:
 
 _NEEDS, _STOPPED, _RUNNING, _IDLE = Standing
 _LOGIC, _TRANSIENT = Status.FAILED_LOGIC, Status.PAUSED_TRANSIENT
+_is_asking: Final = _is(Status.PAUSED_RECONCILIATION)
 
 # What only a person can answer.
 ASKED: Final = (
@@ -308,6 +308,7 @@ PAUSED: Final = (
     Line(Code.PAUSED_ASKING, _STOPPED, lambda facts: facts.paused and _is_asking(facts)),
     Line(Code.PAUSED, _STOPPED, lambda facts: facts.paused),
     Line(Code.WAITS_FOR_MACHINE, _STOPPED, lambda facts: facts.machine is not None),
+    Line(Code.WAITS_FOR_TOOL, _STOPPED, lambda facts: facts.unserved is not None),
 )
 # What the host moves on by itself.
 MOVING: Final = (
@@ -346,6 +347,8 @@ RESTING: Final = (
 )
 LINES: Final = (*ASKED, *FAILED, *PAUSED, *MOVING, *RESTING)
 
+TIMED: Final = (Way.BACKOFF, Way.RECONCILER)
+UNFINISHED: Final = frozenset({EventStatus.PENDING, EventStatus.RESERVED})
 # Which of them stop everything else of the workflow, whether something is pending or not.
 BLOCKING: Final = frozenset({Code.OUTCOME_UNKNOWN, Code.INTERNAL_FAULT})
 
@@ -397,6 +400,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         "paused_since": _at(facts.paused_since_ms) if facts.paused else None,
         **(blind_facts(facts.copied_at_ms, facts.blind_cause) if facts.paused else {}),
         "machine": facts.machine,
+        **unserved_facts(facts.unserved),
         "blocks": facts.run is not None and blocks,
         "pending": facts.pending,
         "held_until": _at(facts.held_until_ms),
@@ -441,18 +445,16 @@ def mover(facts: Facts) -> tuple[Mover, int | None]:
     goes_on = facts.has_call_out or facts.status is Status.PAUSED_RECONCILIATION
     if facts.paused and not goes_on:
         return Mover.RESUME, None
-    is_timed = facts.way in (Way.BACKOFF, Way.RECONCILER)
-    return Mover(facts.way), facts.due_at_ms if is_timed else None
+    return Mover(facts.way), facts.due_at_ms if facts.way in TIMED else None
 
 
 def offered(run: Run, *, is_paused: bool, is_told: bool = False) -> tuple[Act, ...]:
     """List what a person can do to a run, by asking the rules for each act (R9)."""
-    return tuple(each for each in Act if _is_offered(run, each, is_paused, is_told))
+    acts = [each for each in Act if each is not Act.PAUSE or not is_paused]
+    return tuple(each for each in acts if _is_offered(run, each, is_paused, is_told))
 
 
 def _is_offered(run: Run, each: Act, is_paused: bool, is_told: bool) -> bool:
-    if each is Act.PAUSE and is_paused:
-        return False
     try:
         act(run, each, is_paused=is_paused, is_told=is_told)
     except RequestRefused:
@@ -478,9 +480,6 @@ class CausedEvent:
     status: EventStatus
     has_consumer: bool
     is_orphaned: bool = False
-
-
-UNFINISHED: Final = frozenset({EventStatus.PENDING, EventStatus.RESERVED})
 
 
 def input_status(caused: Iterable[CausedEvent]) -> InputStatus:

@@ -91,6 +91,7 @@ class Work(StrEnum):
     UNBLOCK = "unblock"
     REPAIR = "repair"
     REPLAN = "replan"
+    HAND_OVER = "hand over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,15 @@ def choose(
     epoch: int,
     repairing: Collection[str] = (),
     wake_max_ms: int = DAY_MS,
+    is_able: bool = True,
 ) -> Choice:
     """Choose what a workflow does now, for the holder of this epoch (S5, F6, F7).
 
-    `repairing` are the failed runs that a repair is being asked for.
+    `repairing` are the failed runs that a repair is being asked for. A holder that is not able to
+    do it leaves it to other hosts (H7).
     """
+    if not is_able:
+        return Choice(Work.HAND_OVER)
     if open_run is not None:
         return _of_run(open_run, now, is_paused, epoch, repairing)
     if is_paused:

@@ -53,7 +53,7 @@ from duly.store.parameter import as_set
 from duly.store.record import Action, MutationRow
 from duly.store.run import end_run
 from duly.store.upkeep import list_blind, put_cause
-from duly.store.workflow import Deployment, declare
+from duly.store.workflow import Deployment, declare, put_needs
 
 ROWS_PER_PAGE: Final = 200
 VERSIONS_PER_PAGE: Final = 20
@@ -296,6 +296,7 @@ class _Taking:
         self._end_blob()
         tx, workflow_id = self._tx, self._id
         declare(tx, self._deployment, self._now)
+        put_needs(tx, workflow_id, self._deployment.version)
         for allowance_id, mutations in self._allowed.items():
             for each in mutations:
                 tx.change(

@@ -11,10 +11,13 @@ Law 5  A host of a fleet that is evicted, or leaves, leaves a trace. A host that
        one came after the moment to which the store was brought back (`slot.py`, H10).
 Law 6  After a promotion, what a gone host held is paused, unless that host has compared what it was
        told on the new timeline (H10).
+Law 7  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
+       host that has not said it, as one of an older version, claims everything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,9 +25,11 @@ from duly.errors import Fenced, Stale
 from duly.rules.blind import BlindCause
 from duly.rules.lease import MACHINE_GONE_MS, is_gone
 from duly.rules.lifecycle import Run
+from duly.rules.share import Kin, Offers, Shares, is_mixed
 from duly.rules.word import MutationStatus
 from duly.store import statements
 from duly.store.base import Fence, Transaction
+from duly.store.parameter import as_set
 from duly.store.record import Action
 from duly.store.upkeep import EVICTED, LEFT, TIMELINE, note_restore
 
@@ -40,15 +45,17 @@ class HostRow:
     lease_until: int
     is_over: bool
     serves: bool = False  # it runs workflows, and does not only take acts
+    machine: str | None = None
+    offers: str | None = None  # None: it has not said which tools it has (schema 6)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What a host sees when it renews: the other hosts, and how many workflows they share (H7)."""
+    """What a host sees when it renews: the other hosts, and what they share (H7)."""
 
     others: tuple[HostRow, ...]
-    workflows: int
-    bound: int = 0  # and how many more only hosts on its machine can run
+    shares: Shares
+    held: Mapping[str, Kin]  # what this host holds
     clock_ms: int = 0  # what the database's clock showed
     gone: frozenset[str] = frozenset()  # workflows whose call their machine cannot be asked about
 
@@ -73,6 +80,7 @@ def join(
     lease_ms: int | None = None,
     name: str | None = None,
     machine: str | None = None,
+    offers: Offers | None = None,
 ) -> int | None:
     """Write that a host is here; one without a lease has the file's lock, and is alone (H6).
 
@@ -83,20 +91,50 @@ def join(
     clock = None if lease_ms is None else tx.clock_ms
     lease_until = None if clock is None or lease_ms is None else clock + lease_ms
     named = {"id": host_id, "name": name, "machine": machine, "timeline": tx.timeline}
-    tx.write("join_host", **named, lease_until=lease_until, now=now)
+    text = None if offers is None else offers.text
+    tx.write("join_host", **named, offers=text, lease_until=lease_until, now=now)
+    if offers is not None:
+        tx.write("put_offers", id=host_id, tools=as_set(offers.tools))
     return clock
 
 
-def renew(tx: Transaction, host_id: str, *, lease_ms: int, serves: bool = False) -> Renewed:
-    """Make a lease last longer, if it is not over; return the other hosts that are here (H2)."""
+def renew(
+    tx: Transaction,
+    host_id: str,
+    *,
+    lease_ms: int,
+    serves: bool = False,
+    offers: Offers | None = None,
+) -> Renewed:
+    """Make a lease last longer, if it is not over; return the other hosts that are here (H2).
+
+    What the host offers is written again if it is not what its row says (H7).
+    """
     clock = tx.clock_ms
     renewed = {"clock": clock, "lease_until": clock + lease_ms, "serves": int(serves)}
-    if not tx.run("renew_host", id=host_id, **renewed):
+    own = tx.one("renew_host", id=host_id, **renewed)
+    if own is None:
         raise Fenced(code="lapsed", subject=host_id)
-    others = tx.all("list_other_hosts", id=host_id)
-    ((workflows, bound),) = tx.all("count_workflows", id=host_id)
-    rows = (HostRow(other, until, until <= clock, bool(on)) for other, until, on in others)
-    return Renewed(tuple(rows), workflows, bound, clock, _note_gone(tx, clock))
+    machine, said = own
+    if offers is not None and offers.text != said:
+        tx.write("change_offers", id=host_id, offers=offers.text)
+        tx.write("drop_offers", id=host_id)
+        tx.write("put_offers", id=host_id, tools=as_set(offers.tools))
+        said = offers.text
+    others = tuple(
+        HostRow(other, until, until <= clock, bool(on), *rest)
+        for other, until, on, *rest in tx.all("list_other_hosts", id=host_id)
+    )
+    mixed = int(is_mixed([said, *(each.offers for each in others if each.serves)]))
+    machines = {host_id: machine, **{each.id: each.machine for each in others if each.serves}}
+    counts = {_kin(*kin): count for *kin, count in tx.all("count_kin", is_mixed=mixed)}
+    held = {each: _kin(*kin) for each, *kin in tx.all("list_own_kin", id=host_id, is_mixed=mixed)}
+    shares = Shares(host_id, machines, counts)
+    return Renewed(others, shares, held, clock, _note_gone(tx, clock))
+
+
+def _kin(machine: str | None, unable: str | None) -> Kin:
+    return Kin(machine, frozenset((unable or "").split()))
 
 
 def _note_gone(tx: Transaction, clock: int) -> frozenset[str]:
@@ -176,8 +214,16 @@ def _leave_trace(tx: Transaction, way: str, host_id: str) -> None:
     tx.write("put_upkeep", name=f"{way}{host_id}", at=clock)
 
 
-def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
+def claim(
+    tx: Transaction,
+    host_id: str,
+    workflow_id: str,
+    *,
+    is_within: Callable[[Kin], bool] = lambda kin: True,
+) -> Fence:
     """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
+
+    Refuse also one for which the host lacks a tool, or that is not within its share (H7).
 
     One whose machine is gone is taken to stand in for that machine (H7): `gone` of the fence.
 
@@ -185,6 +231,9 @@ def claim(tx: Transaction, host_id: str, workflow_id: str) -> Fence:
     would wait for ever.
     """
     check_lease(tx, host_id)
+    kin = tx.one("find_kin", id=workflow_id)
+    if kin is not None and not is_within(_kin(*kin)):
+        raise Stale(code="leased", subject=workflow_id)
     claimed = tx.one("claim_workflow", id=workflow_id, host=host_id)
     if claimed is not None:
         return Fence(workflow_id, claimed[0])
@@ -202,13 +251,13 @@ def bind(tx: Transaction, fence: Fence) -> None:
     tx.write("bind_workflow", id=fence.workflow_id)
 
 
-def release(tx: Transaction, host_id: str, fence: Fence) -> bool:
+def release(tx: Transaction, host_id: str, fence: Fence, *, is_open: bool = False) -> bool:
     """Give a workflow back; tell whether that was done: not while a run of it is open (H7).
 
-    A host that stands in for a machine has sent nothing, and gives it back at any time.
+    One that must give it back with an open run has no send of it out (`is_open`).
     """
     statements.check(tx, fence)
-    statement = "release_workflow" if fence.gone is None else "yield_workflow"
+    statement = "yield_workflow" if is_open else "release_workflow"
     return tx.run(statement, id=fence.workflow_id, host=host_id, epoch=fence.epoch) > 0
 
 

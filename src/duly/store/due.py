@@ -59,6 +59,8 @@ class Outlook:
     is_paused: bool
     open_run: OpenRun | None
     handlers: tuple[HandlerOutlook, ...]
+    version: str | None = None  # the active one
+    lacking: tuple[str, ...] = ()  # the tools for it that its holder has not (H7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,4 +209,5 @@ def read_outlook(tx: Transaction, fence: Fence, look: statements.WorkflowFacts) 
         look.paused,
         None if found is None else OpenRun(*found),
         tuple(HandlerOutlook(*row) for row in handlers),
+        look.active_version,
     )

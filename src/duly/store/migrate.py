@@ -16,7 +16,7 @@ import apsw
 from duly.errors import IllegalTransition, StoreError, StoreNewer
 from duly.store import queries
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
@@ -26,11 +26,12 @@ MIGRATIONS: Mapping[int, str] = {
     3: queries.read("from_3"),
     4: queries.read("from_4"),
     5: queries.read("from_5"),
+    6: queries.read("from_6"),
 }
 
 # The versions whose step to the next one only adds: new tables, and columns that may be null. Hosts
 # of that version work on the next one as they are (H11).
-ADDITIVE: frozenset[int] = frozenset()
+ADDITIVE: frozenset[int] = frozenset({6})
 
 
 def bring_up(

@@ -87,6 +87,7 @@ class VersionSpec:
     origin: Origin = Origin.DEPLOY
     parent: str | None = None
     path: str | None = None
+    needs: tuple[str, ...] = ()  # the tools that its text uses (H7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,7 @@ class WorkflowRow:
     removed_at: int | None
     blind_since: int | None = None
     missing_machine: str | None = None  # it is bound to this one, and no host serves there (H7)
+    unserved: str | None = None  # what each host lacks for it, where none can do it (H7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,11 +492,6 @@ def run_of(
     kind: str, phase: str, status: str, row: str | None, outcome: str | None, waits: str | None
 ) -> Run:
     """Read the words of a stored run."""
-    return Run(
-        Kind(kind),
-        Phase(phase),
-        Status(status),
-        MutationStatus(row) if row else None,
-        Outcome(outcome) if outcome else None,
-        Waits(waits) if waits else None,
-    )
+    held = MutationStatus(row) if row else None
+    known, waiting = Outcome(outcome) if outcome else None, Waits(waits) if waits else None
+    return Run(Kind(kind), Phase(phase), Status(status), held, known, waiting)

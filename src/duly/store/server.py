@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import psycopg
 from psycopg import errors
 
 from duly.errors import StoreUnavailable
+from duly.rules.share import Unserved, differing, read_unserved
 from duly.store import queries
 from duly.store.migrate import SCHEMA_VERSION
 from duly.store.postgres_session import dial
@@ -30,6 +32,8 @@ class ServerFacts:
     is_pooled: bool  # a pooler that hands out connections by the transaction is in between
     timeouts: tuple[tuple[str, int], ...] = ()  # that are set for this user, in milliseconds
     homeless: tuple[tuple[str, str], ...] = ()  # workflows, and machines on which no host serves
+    unserved: tuple[tuple[str, Unserved], ...] = ()  # workflows that need a tool that no host has
+    differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # connectors, and hosts
 
 
 def look_at_server(url: str) -> ServerFacts:
@@ -42,7 +46,7 @@ def look_at_server(url: str) -> ServerFacts:
                 text
             ).fetchall()
             timeouts = connection.execute(own["list_timeouts"].encode()).fetchall()
-            homeless = _find_homeless(connection, own)
+            of_hosts = _look_at_hosts(connection, own)
             is_pooled = _is_pooled(connection)
     except psycopg.Error as error:
         facts = {"cause": str(error).strip()}
@@ -58,25 +62,37 @@ def look_at_server(url: str) -> ServerFacts:
         clock,
         is_pooled,
         tuple((str(name), int(limit_ms)) for name, limit_ms in timeouts),
-        homeless,
+        *of_hosts,
     )
 
 
-def _find_homeless(
-    connection: psycopg.Connection, own: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    """List the workflows that no live host can take (H7).
+OfHosts: TypeAlias = tuple[
+    tuple[tuple[str, str], ...], tuple[tuple[str, Unserved], ...], Mapping[str, tuple[str, ...]]
+]
+
+
+def _look_at_hosts(connection: psycopg.Connection, own: Mapping[str, str]) -> OfHosts:
+    """List the workflows that no live host can take, and how the hosts differ (H7).
 
     A new database has none, and an older schema does not know.
     """
+    nothing: OfHosts = (), (), {}
     ((found,),) = connection.execute(own["find_store"].encode()).fetchall()
     if found != "duly":
-        return ()
+        return nothing
     ((version,),) = connection.execute(own["get_store_version"].encode()).fetchall()
     if version != SCHEMA_VERSION:
-        return ()
-    rows = connection.execute(own["list_homeless"].encode()).fetchall()
-    return tuple((str(name), str(machine)) for name, machine in rows)
+        return nothing
+    asked = ("list_homeless", "list_unserved", "list_offers")
+    homeless, lacking, offers = (
+        connection.execute(own[each].encode()).fetchall() for each in asked
+    )
+    unserved = ((str(name), read_unserved(text)) for name, text in lacking)
+    return (
+        tuple((str(name), str(machine)) for name, machine in homeless),
+        tuple((name, each) for name, each in unserved if each is not None),
+        differing(offers),
+    )
 
 
 def _is_pooled(connection: psycopg.Connection) -> bool:

@@ -7,7 +7,7 @@ one look that writes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from duly.rules.turn import Choice, Work
@@ -27,10 +27,32 @@ class TurnTaken:
     started: run.Started | None = None
 
 
-def take_turn(tx: Transaction, fence: Fence, run_id: str, choose: Choose, *, now: int) -> TurnTaken:
-    """Look at a workflow and choose; if a handler is to start, its run is opened under this id."""
+@dataclass(frozen=True, slots=True)
+class Able:
+    """A host of a fleet, and the version of a workflow for which it is known to have all tools."""
+
+    host_id: str
+    version: str | None = None
+
+
+def take_turn(
+    tx: Transaction,
+    fence: Fence,
+    run_id: str,
+    choose: Choose,
+    *,
+    now: int,
+    able: Able | None = None,
+) -> TurnTaken:
+    """Look at a workflow and choose; if a handler is to start, its run is opened under this id.
+
+    A version that came since the claim may need a tool that the holder has not (H7).
+    """
     standing = statements.check(tx, fence)
     outlook = read_outlook(tx, fence, standing)
+    if able is not None and able.version != standing.active_version:
+        found = tx.all("list_lacking", host=able.host_id, id=fence.workflow_id)
+        outlook = replace(outlook, lacking=tuple(sorted(tool for (tool,) in found)))
     choice = choose(outlook)
     if choice.work is not Work.START:
         return TurnTaken(outlook, choice)

@@ -15,6 +15,7 @@ from duly.rules.word import Act, Kind, Status
 from duly.store import people, statements
 from duly.store.base import Transaction
 from duly.store.ingress import change_ingress, ingress_of
+from duly.store.parameter import as_set
 from duly.store.proposal import take_proposal
 from duly.store.record import (
     Action,
@@ -328,6 +329,14 @@ def insert_version(
         now=now,
     )
     statements.must(inserted, f"Version {version.version} of workflow {workflow_id}, which exists,")
+    put_needs(tx, workflow_id, version)
+
+
+def put_needs(tx: Transaction, workflow_id: str, version: VersionSpec) -> None:
+    """Write which tools a version uses, for the hosts that may claim its workflow (H7)."""
+    if version.needs:
+        here = {"workflow_id": workflow_id, "version": version.version}
+        tx.write("put_needs", **here, tools=as_set(version.needs))
 
 
 def declare(tx: Transaction, deployment: Deployment, now: int) -> None:

@@ -129,6 +129,10 @@ def _titled(name: str) -> Callable[[Facts, Clock], str]:
     return lambda facts, _: in_quotes(facts[name]) if facts.get(name) else ""
 
 
+def _row(name: str) -> Callable[[Facts, Clock], str]:
+    return lambda facts, _: say_list([visible(each) for each in facts.get(name, ())])
+
+
 def _person(name: str) -> Callable[[Facts, Clock], str]:
     return lambda facts, _: person(facts[name]) if facts.get(name) else ""
 
@@ -172,6 +176,8 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "receiver": _titled("receiver"),
     "pending": _counts("pending"),
     "counts": _counts("counts"),
+    "tools": _row("tools"),
+    "hosts": _row("hosts"),
     "retry_in": lambda facts, clock: _wait("retry_at")(facts, clock) or "now",
     "check_in": _wait("check_at"),
     "wake_in": _wait("wake_at"),

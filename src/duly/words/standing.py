@@ -74,6 +74,7 @@ SHORT: Final[Mapping[str, str]] = {
     "paused_asking": f"{_PAUSED}; Duly still finds out whether {{short}} happened",
     "paused": _PAUSED,
     "waits_for_machine": "Waiting for a host on the machine {machine}",
+    "waits_for_tool": "Waiting for a host that has [{tools}[ and {more_tools} more]|all it needs]",
     "unblocked": "Continuing: [{needs}|what it waited for] is there",
     "unsent": "About to send {short}",
     "resending": "Finding out whether {short} happened",
@@ -194,6 +195,11 @@ LONG: Final[Mapping[str, str]] = {
     "waits_for_machine": (
         "It uses files of the machine {machine}, and no host serves there. Start one there, or "
         "give this name (fleet.machine in the settings) to the machine where the files are now."
+    ),
+    "waits_for_tool": (
+        "[It needs {tools}[ and {more_tools} more], and no|No] host has all it needs[. Looked at: "
+        "{hosts}[ and {more_hosts} more]]. Start a host that has it, or give one of these the "
+        "connector in its settings and start it again."
     ),
     "unblocked": (
         f"What it waited for, {{lacking}}, is there. Duly continues by itself; {_NO_HELP}."

@@ -32,6 +32,7 @@ def judge(project: Project) -> Iterator[Finding]:
         yield from _timeouts(facts)
         yield from _clock(facts)
         yield from _homeless(facts)
+        yield from _tools(facts)
 
 
 def _version(project: Project, facts: ServerFacts) -> Finding:
@@ -94,6 +95,18 @@ def _homeless(facts: ServerFacts) -> Iterator[Finding]:
         said = f"“{workflow}” uses files of the machine {machine}, and no host serves there."
         advice = f"Start a host there, or set machine in [fleet] where its files are now ({PAGE})."
         yield Finding("machine", State.WARN, said, advice)
+
+
+def _tools(facts: ServerFacts) -> Iterator[Finding]:
+    for workflow, lack in facts.unserved:
+        said = f"“{workflow}” needs {', '.join(lack.tools)}, and no host has all it needs."
+        looked = f"Looked at: {', '.join(lack.hosts)}."
+        advice = f"Start a host that has it, or add the connector to one of these ({PAGE})."
+        yield Finding("tools", State.WARN, f"{said} {looked}", advice)
+    for connector, hosts in facts.differing.items():
+        said = f"The connector {connector} is not the same on these hosts: {', '.join(hosts)}."
+        advice = f"Give them the same settings: any of them may run what uses it ({PAGE})."
+        yield Finding("tools", State.WARN, said, advice)
 
 
 def _clock(facts: ServerFacts) -> Iterator[Finding]:

@@ -38,6 +38,15 @@ where name in ('lock_timeout', 'transaction_timeout', 'idle_session_timeout') an
 select w.name, w.machine from workflow w where w.machine is not null and w.removed_at is null
   and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) order by w.name limit 20
 
+-- list_unserved
+-- Workflows for which each host that serves lacks a tool, and what: for `doctor` (H7).
+select w.name, string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u join workflow w on w.id = u.workflow_id
+where w.removed_at is null group by w.name order by w.name limit 20
+
+-- list_offers
+-- What each host that serves says of its tools and settings: for `doctor` (H7).
+select coalesce(name, id), offers from host where serves = 1 order by 1
+
 -- begin_inquiry
 -- How the transaction of a person's own SELECT begins: it sees one moment, and writes nothing (H1).
 set transaction isolation level repeatable read read only
@@ -218,7 +227,7 @@ select table_name, 'select ' || columns || ' from ' || quote_ident(table_name), 
 from (
   select c.table_name, string_agg(quote_ident(c.column_name), ', ' order by c.ordinal_position) as columns
   from information_schema.columns c join information_schema.tables t on t.table_schema = c.table_schema and t.table_name = c.table_name
-  where c.table_schema = current_schema() and t.table_type = 'BASE TABLE' and c.table_name not in ('store', 'slot', 'host')
+  where c.table_schema = current_schema() and t.table_type = 'BASE TABLE' and c.table_name not in ('store', 'slot', 'host', 'offer')
   group by c.table_name
 ) found order by table_name
 

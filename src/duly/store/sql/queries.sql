@@ -30,6 +30,10 @@ insert into version (workflow_id, version, language, source, hash, declaration, 
 values (:workflow_id, :version, :language, :source, :hash, :declaration, :findings, :author, :origin, :parent, :activated_at, :now, :path)
 on conflict do nothing returning version
 
+-- put_needs
+-- The tools that a version uses (H7). The scan is over the set.
+insert into need (workflow_id, version, tool) select :workflow_id, :version, i.key from json_each(:tools) i
+
 -- workflow_of_path
 -- Which workflow, other than one, came from this file last; a repair comes from none (W9). The scan is over all workflows, and the sort over the versions of each: a deploy is rare.
 select w.name from workflow w
@@ -136,15 +140,27 @@ delete from host
 
 -- join_host
 -- A host that is here may claim workflows (H2).
-insert into host (id, name, started_at, machine, lease_until, timeline) values (:id, :name, :now, :machine, :lease_until, :timeline)
+insert into host (id, name, started_at, machine, lease_until, timeline, offers) values (:id, :name, :now, :machine, :lease_until, :timeline, :offers)
+
+-- change_offers
+-- The tools or the settings of a host that is here are others now (H7).
+update host set offers = :offers where id = :id
+
+-- drop_offers
+-- What a host offered before (H7).
+delete from offer where host = :id
+
+-- put_offers
+-- The tools of a host (H7). The scan is over the set.
+insert into offer (host, tool) select :id, i.key from json_each(:tools) i
 
 -- renew_host
 -- A lease that is over is never renewed: another host may be evicting this one (H2).
-update host set lease_until = :lease_until, serves = :serves where id = :id and lease_until > :clock
+update host set lease_until = :lease_until, serves = :serves where id = :id and lease_until > :clock returning machine, offers
 
 -- list_other_hosts
 -- Whose leases a host watches (H2); the scan is over hosts, which are few.
-select id, lease_until, serves from host where id <> :id and lease_until is not null order by id
+select id, lease_until, serves, machine, offers from host where id <> :id and lease_until is not null order by id
 
 -- evict_host
 -- Only the lease that was seen to be over; a renewal in between wins.
@@ -163,10 +179,15 @@ update host set timeline = :timeline where id = :id and lease_until > :clock
 delete from host where id = :id
 
 -- claim_workflow
--- A workflow that no other host holds, and that is bound to no other machine (H7); the new epoch fences every earlier claim, the host's own too.
+-- A workflow that no other host holds, that is bound to no other machine, and for which the host has all tools (H7); the new epoch fences every earlier claim, the host's own too.
 update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder))
-  and (machine is null or machine = (select h.machine from host h where h.id = :host)) returning epoch
+  and (machine is null or machine = (select h.machine from host h where h.id = :host))
+  and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = workflow.id) returning epoch
+
+-- list_lacking
+-- Which tools a host lacks for a workflow (H7).
+select l.tool from lacking l where l.host = :host and l.workflow_id = :id
 
 -- claim_gone
 -- A workflow that is bound to a machine on which no host has served for ten minutes, and whose call has an unknown outcome: a host elsewhere says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
@@ -199,7 +220,7 @@ delete from upkeep where substr(name, 1, 5) = 'gone ' and substr(name, 6) in (se
 delete from upkeep where substr(name, 1, 5) = 'gone '
 
 -- yield_workflow
--- A host that stands in for a machine has sent nothing, so it may give back a workflow whose run is open (H7).
+-- A host that stands in for a machine has sent nothing, and one that lacks a tool now has no send out: they give back a workflow whose run is open (H7).
 update workflow set holder = null where id = :id and holder = :host and epoch = :epoch
 
 -- bind_workflow
@@ -215,9 +236,18 @@ update workflow set machine = null, epoch = epoch + 1 where id = :id and machine
 update workflow set holder = null
 where id = :id and holder = :host and epoch = :epoch and not exists (select 1 from run r where r.workflow_id = workflow.id and r.open = 1)
 
--- count_workflows
--- What the hosts of a fleet share, and what only hosts on the machine of this one can run (H7); read once in every renewal (scan of workflow).
-select count(*) filter (where machine is null), count(*) filter (where machine = (select h.machine from host h where h.id = :id)) from workflow where removed_at is null
+-- count_kin
+-- What the hosts of a fleet share: how many workflows there are of each machine, and of each set of hosts that lack a tool, where hosts differ (H7); read once in every renewal (scan of workflow).
+select k.machine, k.unable, count(*) from (select w.machine, case when :is_mixed = 1 then (select string_agg(d.host, ' ' order by d.host) from (select distinct l.host from lacking l where l.workflow_id = w.id) d) end as unable
+  from workflow w where w.removed_at is null) k group by k.machine, k.unable
+
+-- list_own_kin
+-- The same of each workflow that a host holds (scan of workflow).
+select w.id, w.machine, case when :is_mixed = 1 then (select string_agg(d.host, ' ' order by d.host) from (select distinct l.host from lacking l where l.workflow_id = w.id) d) end from workflow w where w.removed_at is null and w.holder = :id
+
+-- find_kin
+-- The same of one workflow that a host wants; hosts are few (scan of h).
+select w.machine, (select string_agg(d.host, ' ' order by d.host) from (select distinct l.host from lacking l where l.workflow_id = w.id) d) from workflow w where w.id = :id
 
 -- list_hosts
 -- For people: every host with its lease and how many workflows it holds; hosts and workflows are few enough to be walked (scan of host, and a sort).
@@ -764,7 +794,7 @@ select h.name, h.kind, h.position, h.next_run_at, h.wake_at, h.changed, h.seen, 
 from handler h where h.workflow_id = :workflow_id and h.orphaned = 0
 
 -- due_runs
--- Here and below: a host of a fleet is told only of what it holds, and, where it has room, of what no host holds and its machine can do (H7): the list
+-- Here and below: a host of a fleet is told only of what it holds, and, where it has room, of what no host holds and its machine and tools can do (H7): the list
 -- is cut, and what others hold must not fill it.
 -- Open runs that can move: active ones, and those whose time has come; a paused workflow's wait for resume (F7). A run that has a call out
 -- is seen always: after a restart no task waits for its answer, and asking goes on (R7). Open runs are few, so their index is walked (scan of run_one_open).
@@ -772,7 +802,8 @@ select r.workflow_id, r.id, r.status from run r cross join workflow w
 where w.id = r.workflow_id and r.open = 1 and ((select m.status from mutation m where m.held_by = r.id) = 'in_flight'
   or (r.status = 'active' or r.due_at <= :now or r.due_at > :horizon or r.due_at is not null and r.updated_at > :now) and w.paused = 0)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 order by r.workflow_id limit :limit
 
 -- due_producers
@@ -781,7 +812,8 @@ select h.workflow_id, h.name, h.position, h.next_run_at from handler h join work
 where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.next_run_at <= :now and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 order by h.next_run_at, h.position limit :limit
 
 -- suspect_producers
@@ -790,7 +822,8 @@ select distinct h.workflow_id from handler h join workflow w on w.id = h.workflo
 where h.kind = 'producer' and h.orphaned = 0 and h.next_run_at is not null and h.planned_at > :now and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 limit :limit
 
 -- due_untried
@@ -802,7 +835,8 @@ from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'consumer' and h.orphaned = 0 and h.untried = 1 and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 order by h.workflow_id, h.position limit :limit
 
 -- due_changed
@@ -815,7 +849,8 @@ select d.workflow_id, d.name, d.position, d.oldest from (
   where h.kind = 'consumer' and h.orphaned = 0 and h.changed > h.seen and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
     and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
     and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-      and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+      and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+      and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 ) d
 where d.oldest is not null order by d.workflow_id, d.position limit :limit
 
@@ -828,7 +863,8 @@ from handler h join workflow w on w.id = h.workflow_id
 where h.kind = 'consumer' and h.orphaned = 0 and h.wake_at is not null and (h.wake_at <= :now or h.wake_at > :wake_horizon) and (h.not_before <= :now or h.not_before > :held_until) and w.paused = 0
   and not exists (select 1 from run r where r.workflow_id = h.workflow_id and r.open = 1)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 order by h.wake_at, h.position limit :limit
 
 -- due_reconciles
@@ -836,7 +872,8 @@ order by h.wake_at, h.position limit :limit
 select m.workflow_id, m.id, m.held_by from mutation m join workflow w on w.id = m.workflow_id
 where m.status = 'needs_reconcile' and (m.due_at <= :now or m.due_at > :horizon or m.updated_at > :now)
   and (cast(:host as text) is null or w.holder = :host or :has_room = 1 and not exists (select 1 from host o where o.id = w.holder)
-    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host)))
+    and (w.machine is null or w.machine = (select o.machine from host o where o.id = :host))
+    and not exists (select 1 from lacking l where l.host = :host and l.workflow_id = w.id))
 order by m.due_at limit :limit
 
 -- due_deferred

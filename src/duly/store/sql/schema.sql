@@ -4,8 +4,8 @@
 -- words, the same words as the enums of `duly.rules`, so the database knows the rules too. Three words or
 -- more are joined by `or`: of a longer `in (…)` SQLite would build a table again at every row it checks.
 --
--- Hosts       host                                       who runs workflows now
--- Workflows   workflow, version, handler, topic          what is deployed and when it is due
+-- Hosts       host, offer                                who runs workflows now, and with which tools
+-- Workflows   workflow, version, need, handler, topic    what is deployed, which tools it needs, and when it is due
 -- Events      event, payload, cause, reservation         what came in, what it says, what it led to
 -- Runs        run, mutation, recording                   what was tried, the ledger of outside changes, what was read
 -- Blobs       blob, blob_part                            bytes that workflows were given, by their digest
@@ -23,7 +23,15 @@ create table host (
   serves          integer not null default 0 check (serves in (0, 1)),   -- H7: it runs workflows, and does not only take acts
   lease_until     bigint,                                                -- by the database's clock; null: its lease is the file's lock (H6)
   machine         text,                                                  -- H7: where its files are; null if it is alone
-  timeline        bigint                                                 -- H10: of the server, when the host last compared what it was told
+  timeline        bigint,                                                -- H10: of the server, when the host last compared what it was told
+  offers          text                                                   -- H7: digests of its tools and settings; null: it has not said, and may take everything
+);
+
+-- H7: the tools of a host that has said what it offers. They go with its row.
+create table offer (
+  host            text not null references host (id) on delete cascade,
+  tool            text not null,
+  primary key (host, tool)
 );
 
 create table workflow (
@@ -59,6 +67,15 @@ create table version (
   created_at      bigint not null,
   path            text,                                                  -- W9: the file it came from; null if it came from none
   primary key (workflow_id, version)
+);
+
+-- H7: the tools that the text of a version uses, as its deploy found them. A version of an older Duly has none: any host may take it.
+create table need (
+  workflow_id     text not null,
+  version         text not null,
+  tool            text not null,
+  primary key (workflow_id, version, tool),
+  foreign key (workflow_id, version) references version (workflow_id, version)
 );
 
 create table handler (
@@ -558,6 +575,27 @@ create table upkeep (
   name            text primary key,
   at              bigint not null
 );
+
+-- H7: which tools a host lacks for a workflow: of the active version, of an open run that goes on with its own, and the tool of a
+-- call that is not over; while that is asked about it is the only one. A host that has not said what it offers lacks nothing.
+create view lacking as
+select h.id as host, n.workflow_id, n.tool from host h cross join workflow w join need n on n.workflow_id = w.id
+where h.offers is not null and n.version in (w.active_version,
+    (select r.version from run r where r.workflow_id = w.id and r.open = 1),
+    (select o.version from run r join mutation m on m.held_by = r.id join run o on o.id = m.run_id where r.workflow_id = w.id and r.open = 1))
+  and (n.version = w.active_version and not exists (select 1 from run r where r.workflow_id = w.id and r.open = 1 and r.status = 'paused:reconciliation')
+    or n.version = (select r.version from run r where r.workflow_id = w.id and r.open = 1 and r.status in ('active', 'paused:approval'))
+    or n.tool = (select m.tool from run r join mutation m on m.held_by = r.id where r.workflow_id = w.id and r.open = 1
+      and (m.status = 'in_flight' or m.status = 'needs_reconcile' or m.status = 'indeterminate')))
+  and not exists (select 1 from offer f where f.host = h.id and f.tool = n.tool);
+
+-- H7: what each host that serves lacks for a workflow that none of them can do.
+create view unserved as
+select l.workflow_id, coalesce(h.name, h.id) as host, l.tool
+from lacking l join host h on h.id = l.host join workflow w on w.id = l.workflow_id
+where h.serves = 1 and (w.machine is null or w.machine = h.machine)
+  and not exists (select 1 from host o where o.serves = 1 and (w.machine is null or w.machine = o.machine)
+    and not exists (select 1 from lacking k where k.host = o.id and k.workflow_id = l.workflow_id));
 
 -- B14: the words and Unix seconds of the event bus as its users know it.
 create view event_journal as

@@ -1,0 +1,119 @@
+"""Hosts whose connectors differ: each takes what its tools can do, and says what waits (H7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from duly.config import Policy
+from duly.host import Host
+from duly.rules.source import Language, Source
+from duly.rules.standing import Code
+from duly.store.server import look_at_server
+from duly.words import say
+from duly.words.phrase import Clock
+from tests.postgres.stand import FLOW, KEY, Outside, database, deploy, opened, until
+from tests.postgres.world import Place
+
+
+class Shop(Outside):
+    """Another outside, under a name of its own."""
+
+    name = "shop"
+
+
+class OtherOutside(Outside):
+    """The same tools, of another class: a connector with other settings."""
+
+
+BUYS = FLOW.replace("ctx.outside.post", "ctx.shop.post")
+
+
+@pytest.fixture
+def url(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("DULY_KEY", KEY)
+    with database(place) as made:
+        yield made
+
+
+async def publish(host: Host, text: str) -> None:
+    await host.publish("notes", "note", title=text, message_id=text)
+
+
+async def change(host: Host) -> None:
+    """Deploy a version that needs another connector."""
+    await host.deploy(Source(Language.PYTHON, BUYS.format(name="notes"), "notes.py"))
+    await host.grant("notes", "shop.post")
+
+
+async def test_a_host_without_a_connector_leaves_the_work_to_one_that_has_it(url: str) -> None:
+    """H7: it waits with its tool and the hosts that were looked at, until a host comes with it."""
+    outside, shop = Outside(), Shop()
+    async with opened(url, outside) as able:
+        await deploy(able)
+    async with opened(url, shop) as unable, unable.running():
+        await publish(unable, "a")
+        await until(lambda: look_at_server(url).unserved != (), "what no host can do")
+        ((name, lack),) = look_at_server(url).unserved
+        (host,) = await unable.hosts()
+        assert (name, lack.tools, lack.hosts) == ("notes", ("outside.post",), (host.name,))
+        reason = (await unable.why("notes")).reason
+        assert reason.code == Code.WAITS_FOR_TOOL
+        said = say(reason, Clock(0), long=True)
+        assert said.startswith("It needs outside.post, and no host has all it needs. Looked at: ")
+        assert f"{host.name}" in said
+        assert (await unable.workflows())[0].reason.code == Code.WAITS_FOR_TOOL
+        async with opened(url, OtherOutside(posts=outside.posts), shop) as two, two.running():
+            await until(lambda: outside.posts == ["a"], "a host that has the tool")
+            assert look_at_server(url).unserved == ()
+            # A version that both can do; the tool it needed before is not asked for any more.
+            await change(two)
+            await publish(unable, "b")
+            await until(lambda: shop.posts == ["b"], "a run of the version that both can do")
+        assert (await unable.why("notes")).reason.code != Code.WAITS_FOR_TOOL
+
+
+async def test_a_host_hands_over_what_a_new_version_needs_and_it_lacks(url: str) -> None:
+    """H7: between two runs, at once; an act at any host is taken and reaches the one that can."""
+    outside, shop = Outside(label="one"), Shop(label="two")
+    asked = Policy(approvals={"*": "always"})
+    async with opened(url, outside) as one, one.running():
+        await deploy(one)
+        await publish(one, "a")
+        await until(lambda: outside.posts == ["a"], "a run at the first host")
+        async with opened(url, shop, OtherOutside(), policy=asked) as two, two.running():
+            await change(two)
+            await publish(one, "b")
+
+            async def waits() -> bool:
+                return len(await one.approvals()) == 1
+
+            await until(waits, "a call that waits for a yes")
+            (held,) = await one.approvals()
+            await one.approve(held.mutation, held.hash)
+            await until(lambda: shop.posts == ["b"], "the approved call, at the host that can")
+            found = look_at_server(url)
+            names = tuple(sorted(each.name or "" for each in await two.hosts()))
+            assert found.differing == {"outside": names}
+    assert outside.posts == ["a"]
+
+
+async def test_a_host_that_has_not_said_what_it_has_takes_everything(url: str) -> None:
+    """H11, H7: as one of the version before does; and a version that it deployed needs nothing."""
+    outside = Outside()
+    async with opened(url, outside) as able:
+        await deploy(able)
+    with psycopg.connect(url, autocommit=True) as server:
+        async with opened(url, Shop()) as host:
+            assert server.execute("select count(*) from offer").fetchall() != [(0,)]
+            server.execute("update host set offers = null")
+            assert server.execute("select * from lacking").fetchall() == []
+            server.execute("update host set offers = '{}'")
+            assert server.execute("select tool from lacking").fetchall() == [("outside.post",)]
+            server.execute("delete from need")
+            assert server.execute("select * from lacking").fetchall() == []
+            assert await host.hosts()
+        # What a host has said goes with it.
+        assert server.execute("select count(*) from offer").fetchall() == [(0,)]
