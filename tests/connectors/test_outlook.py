@@ -69,11 +69,11 @@ async def test_a_person_signs_in_and_a_draft_is_written(desk: DeclaredDesk, tmp_
     connector = outlook(desk)
     async with host_of(tmp_path, connector) as host:
         first = await host.begin_oauth("outlook")
-        assert first.scopes == ("offline_access", "Mail.Read")
+        assert first.scopes == ("offline_access", "openid", "profile", "Mail.Read")
         await granted(host, "create_draft")
         begun = await host.begin_oauth("outlook", redirect="http://127.0.0.1:4711/duly")
-        assert begun.scopes == ("offline_access", "Mail.ReadWrite")
-        assert asked_of(begun.address)["scope"] == "offline_access Mail.ReadWrite"
+        assert begun.scopes == ("offline_access", "openid", "profile", "Mail.ReadWrite")
+        assert asked_of(begun.address)["scope"] == "offline_access openid profile Mail.ReadWrite"
         assert begun.address.startswith(f"{desk.url}/login/common/oauth2/v2.0/authorize?")
         ended = await host.finish_oauth("outlook", begun.ticket, desk.agree(begun.address))
         assert (ended.is_done, ended.missing) == (True, ())

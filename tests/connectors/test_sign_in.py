@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 import duly
+from duly.connectors.google import WHO
 from duly.errors import AuthNeeded, Invalid, NotFound, RequestRefused
 from duly.rules.oauth import read_grant, read_ticket
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
@@ -76,10 +77,8 @@ async def test_a_person_agrees_and_the_grant_is_sealed(
             await connector.search()
         begun = await begin(host, redirect="http://127.0.0.1:4711/duly")
         fields = asked_of(begun.address)
-        assert (fields["scope"], fields["code_challenge_method"]) == (
-            f"{AUTH}gmail.readonly",
-            "S256",
-        )
+        wanted = (*WHO, f"{AUTH}gmail.readonly")
+        assert (fields["scope"], fields["code_challenge_method"]) == (" ".join(wanted), "S256")
         assert fields["redirect_uri"] == "http://127.0.0.1:4711/duly"
         assert (fields["access_type"], fields["prompt"]) == ("offline", "consent")
         assert begun.missing == begun.scopes
@@ -90,8 +89,10 @@ async def test_a_person_agrees_and_the_grant_is_sealed(
         assert len((await connector.search()).items) == 2
         needed = (await host.connection("gmail")).sign_in
         assert needed is not None
-        assert (needed.secret, needed.scopes) == ("sign_in", (f"{AUTH}gmail.readonly",))
-        assert (await host.actions())[0].verb == "finish_oauth"
+        assert (needed.secret, {*needed.scopes}) == ("sign_in", {*wanted})
+        assert needed.account == ended.account == "ada@example.com"
+        verbs = [each.verb for each in await host.actions()]
+        assert verbs[:2] == ["finish_oauth", "set_secret"]
         with pytest.raises(RequestRefused, match="used already"):
             await host.finish_oauth("gmail", begun.ticket, given)
     rows = sqlite3.connect(tmp_path / "duly.db").execute("select sealed from secret").fetchall()
@@ -105,11 +106,10 @@ async def test_scopes_follow_the_grants_of_workflows(google: StockedGoogle, tmp_
         await host.deploy(duly.Source("python", READS), by="me")
         await host.grant("reads", "gmail.label")
         begun = await begin(host)
-        assert begun.scopes == (f"{AUTH}gmail.modify",)
+        assert begun.scopes == (*WHO, f"{AUTH}gmail.modify")
         more = await host.begin_oauth("gmail", capabilities=["send"])
-        assert more.scopes == tuple(
-            f"{AUTH}gmail.{each}" for each in ("modify", "compose", "readonly")
-        )
+        own = tuple(f"{AUTH}gmail.{each}" for each in ("modify", "compose", "readonly"))
+        assert more.scopes == (*WHO, *own)
         google.denied = {f"{AUTH}gmail.compose"}
         ended = await host.finish_oauth("gmail", more.ticket, google.agree(more.address))
         google.denied = set()
@@ -152,6 +152,76 @@ async def test_what_belongs_to_no_sign_in_is_refused_and_a_right_one_still_works
             await host.begin_oauth("gmial")
 
 
+async def test_an_answer_of_one_provider_is_not_sent_to_another(
+    google: StockedGoogle, tmp_path: Path
+) -> None:
+    """K9: a provider that sends the browser on to Google gets no code of Google's."""
+    with OAuthServer() as evil:
+        async with host_of(tmp_path, gmail(google), service(evil)) as host:
+            begun = await begin(host)
+            shop = await host.begin_oauth("shop", begun.redirect)
+            given = google.agree(begun.address)
+            mixed = given.replace(asked_of(begun.address)["state"], asked_of(shop.address)["state"])
+            for wrong, said in ((given, "another sign-in"), (mixed, "another provider")):
+                with pytest.raises(RequestRefused, match=said):
+                    await host.finish_oauth("shop", shop.ticket, wrong)
+            with pytest.raises(Invalid, match="ticket"):
+                await host.finish_oauth("gmail", shop.ticket, given)
+            assert evil.asked == []
+            assert (await host.finish_oauth("gmail", begun.ticket, given)).is_done
+
+
+async def test_another_account_comes_only_with_a_yes(google: StockedGoogle, tmp_path: Path) -> None:
+    """K9: both are named, and the sign-in of before stays in use."""
+    connector = gmail(google)
+    async with host_of(tmp_path, connector) as host:
+        begun = await begin(host)
+        await host.finish_oauth("gmail", begun.ticket, google.agree(begun.address))
+        google.person = "bob"
+        try:
+            other = await begin(host)
+            with pytest.raises(
+                RequestRefused, match=r"as bob@example\.com, and not as ada@"
+            ) as told:
+                await host.finish_oauth("gmail", other.ticket, google.agree(other.address))
+            assert told.value.code == "other_account"
+            found = await connector.get((await connector.search()).items[0]["id"])
+            assert found is not None
+            assert google.accounts.get("bob") is None
+            again = await begin(host)
+            given = google.agree(again.address)
+            ended = await host.finish_oauth("gmail", again.ticket, given, other_account=True)
+            assert (ended.is_done, ended.account) == (True, "bob@example.com")
+        finally:
+            google.person = "ada"
+
+
+async def test_a_refresh_for_another_account_sends_nothing(
+    google: StockedGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9, F4: the sign-in is over, a person is told who answered, and no host asks again."""
+    connector = gmail(google)
+    async with host_of(tmp_path, connector) as host:
+        begun = await begin(host)
+        await host.finish_oauth("gmail", begun.ticket, google.agree(begun.address))
+        before = len(google.asks)
+        for name, (scopes, _) in [*google.refreshes.items()]:
+            monkeypatch.setitem(google.refreshes, name, (scopes, "bob"))
+        for token in [name for name, (_, owner) in google.tokens.items() if owner == "ada"]:
+            google.revoke(token)
+        for _ in range(2):
+            with pytest.raises(AuthNeeded, match=r"token of bob@example\.com, and not of ada@"):
+                await connector.search()
+        assert [each.path for each in google.asks[before:]].count("/token") == 1
+        assert google.accounts.get("bob") is None
+        needed = (await host.connection("gmail")).sign_in
+        assert needed is not None
+        assert (needed.is_over, needed.account, needed.other) == (
+            *(True, "ada@example.com"),
+            "bob@example.com",
+        )
+
+
 async def test_a_ticket_ends_and_is_for_its_connector(
     google: StockedGoogle, tmp_path: Path
 ) -> None:
@@ -173,7 +243,7 @@ async def test_a_ticket_ends_and_is_for_its_connector(
 async def test_an_exchange_without_an_answer_is_not_repeated(
     google: StockedGoogle, tmp_path: Path
 ) -> None:
-    """K9: a code is sent once; the person begins again."""
+    """K9: a code is sent once, also by another host of the store; the person begins again."""
     async with host_of(tmp_path, gmail(google)) as host:
         begun = await begin(host)
         given = google.agree(begun.address)
@@ -182,6 +252,9 @@ async def test_an_exchange_without_an_answer_is_not_repeated(
         for _ in range(2):
             with pytest.raises(RequestRefused):
                 await host.finish_oauth("gmail", begun.ticket, given)
+    async with host_of(tmp_path, gmail(google)) as host:
+        with pytest.raises(RequestRefused, match="used already"):
+            await host.finish_oauth("gmail", begun.ticket, given)
         assert len(google.asked("/token")) == asked + 1
         again = await begin(host)
         ended = await host.finish_oauth("gmail", again.ticket, google.agree(again.address))
@@ -253,4 +326,5 @@ async def test_the_page_of_a_connection_signs_in(google: StockedGoogle, tmp_path
         assert (done.status, done["location"]) == (303, "/connect/gmail")
         then = (await ask(web.app, "/connect/gmail", headers=headers)).text
         assert "Signed in. Allowed:" in then
+        assert "Signed in as ada@example.com." in then
         assert (await post(web.app, headers, "/begin-sign-in", {})).status == 400

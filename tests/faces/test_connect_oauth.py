@@ -119,7 +119,7 @@ def test_the_browser_comes_back_to_a_port_of_its_own(
     assert told.exit_code == 0, told.output
     assert "ends each sign-in after 7 days" in " ".join(told.output.split())
     assert "gmail.readonly" in told.output
-    assert "gmail is signed in." in told.output
+    assert "gmail is signed in as ada@example.com." in told.output
     assert shown == [b"Duly has it. You may close this window."]
     assert "ya29" not in told.output
     again = run("connect", "gmail", "--no-proof")
@@ -144,7 +144,7 @@ def test_without_a_browser_the_address_is_brought_by_hand(
     os.close(writing)
     assert told.exit_code == 0, told.output
     assert "copy its whole address" in " ".join(told.output.split())
-    assert "gmail is signed in." in told.output
+    assert "gmail is signed in as ada@example.com." in told.output
 
 
 def test_a_service_without_another_device_says_so(folder: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_code_is_typed_on_another_device(
     assert told.exit_code == 0, told.output
     shown = " ".join(told.output.split())
     assert f"Open {DEVICE_PAGE} on any device and type FJC3LWBZ1." in shown
-    assert "offline_access, Mail.Read" in shown
-    assert "outlook is signed in." in shown
+    assert "offline_access, openid, profile, Mail.Read" in shown
+    assert "outlook is signed in as ada@example.com." in shown
     assert waited == [5, 10, 10, 10]
     assert run("connect", "outlook", "--no-proof").exit_code == 0
     assert len(desk.asked("/token")) == 4
@@ -197,12 +197,11 @@ def test_outlook_is_signed_in_by_the_browser_and_a_draft_is_written(
         told = run(*words)
         assert told.exit_code == 0, told.output
     told = run("connect", "outlook", "--yes")
-    assert "outlook is signed in." in told.output, told.output
+    assert "outlook is signed in as ada@example.com." in told.output, told.output
     (made,) = desk.account("ada")["made"]
     assert made["subject"] == "A trial of Duly"
-    assert "You are asked to allow, and nothing else: offline_access, Mail.ReadWrite." in " ".join(
-        told.output.split()
-    )
+    wanted = "nothing else: offline_access, openid, profile, Mail.ReadWrite."
+    assert wanted in " ".join(told.output.split())
 
 
 @pytest.mark.parametrize("words", [("google",), ("books", "--use", "google")])

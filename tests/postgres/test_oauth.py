@@ -10,7 +10,7 @@ import pytest
 from duly.connectors.rest import Rest
 from duly.errors import AuthNeeded, NotSent
 from tests.connectors.oauth_server import OAuthServer
-from tests.connectors.test_oauth import OLD, order, service
+from tests.connectors.test_oauth import OLD, REDIRECT, order, service
 from tests.postgres.stand import KEY, database, opened, until
 from tests.postgres.world import Place
 
@@ -47,6 +47,20 @@ async def test_two_hosts_refresh_once(url: str, manner: str) -> None:
         else:  # the first was told that nothing was sent, the second used the old token once more
             assert (kinds, len(server.asked)) == (["NotSent", "dict"], 2)
         assert server.orders == ["k1"] * kinds.count("dict")
+
+
+async def test_two_hosts_send_one_code_once(url: str) -> None:
+    """K9, H12: a provider ends the sign-in of a code that comes twice."""
+    with OAuthServer() as server:
+        async with opened(url, service(server)) as one, opened(url, service(server)) as two:
+            begun = await one.begin_oauth("shop", REDIRECT)
+            given = server.agree(begun.address)
+            found = await asyncio.gather(
+                *(each.finish_oauth("shop", begun.ticket, given) for each in (one, two)),
+                return_exceptions=True,
+            )
+        kinds = sorted(getattr(each, "code", "done") for each in found)
+        assert (kinds, len(server.asked)) == (["done", "sign_in_used"], 1)
 
 
 async def _at_once(server: OAuthServer, first: Rest, second: Rest) -> list[object]:

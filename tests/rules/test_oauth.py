@@ -27,8 +27,10 @@ from duly.rules.oauth import (
     settle,
     tokens_in,
 )
+from duly.testing.doubles.id_token import write_id_token
 
 BACK = "http://127.0.0.1:4711/back"
+AUTHORIZE = "https://login.example/tenant/authorize"
 NOW = 1_000_000
 GOOD = {"access_token": "a-token", "token_type": "bearer", "expires_in": 3600}
 ENDED = TokenGrant("a-token", "r-token", expires_at=NOW, renew_at=NOW - MARGIN_MS)
@@ -36,7 +38,9 @@ ENDED = TokenGrant("a-token", "r-token", expires_at=NOW, renew_at=NOW - MARGIN_M
 
 def judge(status: int = 200, before: TokenGrant | None = None, **more: Any) -> TokenAnswer:
     body = json.dumps({**GOOD, **more}).encode()
-    return judge_answer(status, body, asked_at=NOW, asked=("x", "y"), before=before)
+    return judge_answer(
+        status, body, asked_at=NOW, asked=("x", "y"), client_id="client", before=before
+    )
 
 
 def test_the_challenge_is_that_of_the_standard() -> None:
@@ -50,7 +54,12 @@ def test_the_challenge_is_that_of_the_standard() -> None:
     ("given", "found"),
     [
         (f"{BACK}?code=c&state=s", "c"),
-        (f"{BACK}?state=s&code=c&iss=x", "c"),
+        (f"{BACK}?state=s&code=c&iss=https://Login.example/tenant/v2", "c"),
+        (f"{BACK}?state=s&code=c&iss=x", TokenFault.OTHER_PROVIDER),
+        (f"{BACK}?state=s&code=c&iss=", TokenFault.OTHER_PROVIDER),
+        (f"{BACK}?state=s&code=c&iss=http://login.example/tenant", TokenFault.OTHER_PROVIDER),
+        (f"{BACK}?state=s&code=c&iss=https://[", TokenFault.OTHER_PROVIDER),
+        (f"{BACK}?state=t&code=c&iss=x", TokenFault.OTHER_STATE),
         (f"{BACK}?code=c", TokenFault.OTHER_STATE),
         (f"{BACK}?code=c&state=S", TokenFault.OTHER_STATE),
         (f"{BACK}?code=c&state=s&state=t", TokenFault.OTHER_STATE),
@@ -70,7 +79,7 @@ def test_a_redirect_is_read_at_its_place_and_with_its_state(
     given: str, found: str | TokenFault
 ) -> None:
     """K9: or not at all."""
-    assert read_redirect(given, redirect=BACK, state="s") == found
+    assert read_redirect(given, redirect=BACK, state="s", authorize_url=AUTHORIZE) == found
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,43 @@ def test_an_answer_says_what_is_granted() -> None:
     assert judge(expires_in=EXPIRES_S_MAX).grant is not None
     assert judge(token_type="mac").fault is TokenFault.WRONG_TYPE
     assert judge(token_type=None).fault is TokenFault.WRONG_TYPE
+
+
+def test_an_answer_says_whose_token_it_is() -> None:
+    """K9: a refresh that names nobody is of the account of before; another account is never it."""
+    ada, bob = (write_id_token("https://login.example", "client", each) for each in ("ada", "bob"))
+    first = judge(id_token=ada).grant
+    assert first is not None
+    assert len(first.account) == 64
+    assert read_grant(first.text) == first
+    again = judge(before=first).grant
+    assert again is not None
+    assert again.signed == first.signed
+    found = judge(before=first, id_token=bob)
+    assert (found.fault, found.grant) == (TokenFault.OTHER_ACCOUNT, None)
+    over = settle(claim(first, NOW), found)
+    assert (over.is_over, over.other, over.account) == (True, "another account", first.account)
+    assert judge(before=TokenGrant("old", "r"), id_token=bob).grant is not None
+    named = judge(id_token=write_id_token("i", "client", "s", email="a@x", name="Ada"))
+    assert named.grant is not None
+    assert named.grant.account_name == "a@x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        7,
+        "no token",
+        "a.b.c",
+        "e30.e30.e30",
+        write_id_token("https://login.example", "another client", "ada"),
+        write_id_token("", "client", "ada"),
+        write_id_token("https://login.example", "client", "x" * 16_000),
+    ],
+)
+def test_what_names_nobody_for_this_client_is_no_answer(text: object) -> None:
+    """K9: an id token is for one client."""
+    assert judge(id_token=text) == TokenAnswer(fault=TokenFault.LOST)
 
 
 @pytest.mark.parametrize(

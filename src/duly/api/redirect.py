@@ -7,10 +7,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from duly.rules.oauth import TokenFault, read_redirect
 
-OTHERS: Final = (TokenFault.OTHER_PLACE, TokenFault.OTHER_STATE)
+OTHERS: Final = (TokenFault.OTHER_PLACE, TokenFault.OTHER_STATE, TokenFault.OTHER_PROVIDER)
 
 
 def belongs(given: str, redirect: str, address: str) -> bool:
     """Tell whether what came is the answer to this address of the provider."""
     state = dict(parse_qsl(urlsplit(address).query)).get("state", "")
-    return bool(state) and read_redirect(given, redirect=redirect, state=state) not in OTHERS
+    found = read_redirect(given, redirect=redirect, state=state, authorize_url=address)
+    return bool(state) and found not in OTHERS

@@ -38,6 +38,8 @@ from duly.rules.value import Json
 AUTHORIZE: Final = "https://accounts.google.com/o/oauth2/v2/auth"
 TOKEN: Final = "https://oauth2.googleapis.com/token"
 SCOPE: Final = "https://www.googleapis.com/auth/"
+# By these Google says which account signed in; nothing of the account can be read with them.
+WHO: Final = ("openid", f"{SCOPE}userinfo.email")
 # Without these Google gives no refresh token, or none the second time.
 OFFLINE: Final = MappingProxyType({"access_type": "offline", "prompt": "consent"})
 WARNING: Final = (
@@ -80,6 +82,7 @@ class Google(Rest):
             authorize_url=f"{place}/o/oauth2/v2/auth" if place else AUTHORIZE,
             token_url=f"{place}/token" if place else TOKEN,
             client_id=client_id,
+            scopes=WHO,
             of_capability=self.scopes_of(),
             secret=client_secret,
             refresh=RefreshKind.KEPT,

@@ -92,6 +92,8 @@ SAID: Final[Mapping[TokenFault, str]] = MappingProxyType(
         TokenFault.WRONG_TYPE: "the provider gave a token that is no bearer token",
         TokenFault.OTHER_PLACE: "the address is not the one that the provider was to return to",
         TokenFault.OTHER_STATE: "the address belongs to another sign-in",
+        TokenFault.OTHER_PROVIDER: "the address comes from another provider",
+        TokenFault.OTHER_ACCOUNT: "the provider gave a token of another account, which is not used",
     }
 )
 
@@ -159,7 +161,8 @@ class Client:
         self, given: str, *, redirect: str, state: str, verifier: str, now: int
     ) -> tuple[TokenGrant, tuple[str, ...]]:
         """Exchange the code of a redirect; return the grant and the scopes that it lacks."""
-        code = read_redirect(given, redirect=redirect, state=state)
+        authorize_url = self.provider.authorize_url
+        code = read_redirect(given, redirect=redirect, state=state, authorize_url=authorize_url)
         if isinstance(code, TokenFault):
             raise Refused(f"There is no sign-in: {SAID[code]}.")
         fields = {
@@ -236,7 +239,9 @@ class Client:
         status, body = await self._ask(self.provider.token_url, fields)
         provider = self.provider
         asked = provider.scopes
-        answer = judge_answer(status, body, asked_at=now, asked=asked, before=before)
+        answer = judge_answer(
+            status, body, asked_at=now, asked=asked, client_id=provider.client_id, before=before
+        )
         if answer.grant is None or not provider.scope_base:
             return answer
         known = (*asked, *chain.from_iterable(provider.of_capability.values()))
@@ -358,7 +363,7 @@ class FreshTokens:
                 case TokenStep.USE:
                     return
                 case TokenStep.PERSON:
-                    raise self._needs(SAID[TokenFault.REVOKED] if grant.is_over else _why(grant))
+                    raise self._needs(_why(grant))
                 case TokenStep.WAIT:
                     await keeper.sleep(LOOK_S)
                     continue
@@ -403,6 +408,8 @@ class FreshTokens:
             return
         assert answer.fault is not None
         said = SAID[answer.fault]
+        if answer.other:
+            said = say_other(before.account_name, answer.other)
         if answer.fault in (
             TokenFault.BUSY,
             TokenFault.SLOW_DOWN,
@@ -420,7 +427,17 @@ class FreshTokens:
         )
 
 
+def say_other(before: str, other: str) -> str:
+    """Say that a refresh was answered with a token of another account."""
+    whose = f", and not of {before}" if before else ""
+    return f"the provider gave a token of {other}{whose}; it is not used"
+
+
 def _why(grant: TokenGrant) -> str:
+    if grant.other:
+        return say_other(grant.account_name, grant.other)
+    if grant.is_over:
+        return SAID[TokenFault.REVOKED]
     if not grant.refresh_token:
         return "its token is no longer valid, and there is none to refresh it with"
     return "the answer to a refresh was lost, and the old token must not be used again"

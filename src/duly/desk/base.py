@@ -62,7 +62,7 @@ class Desk:
 
     `links` sign a browser in and were not used yet. `presence` tells how a subscriber of the bus
     can be reached in this process (B13). `proving` are the tools that are tried now (K10),
-    `signing` the sign-ins whose code was sent (K9).
+    `signing` the sign-ins that this host ends, and whether their code was sent (K9).
     `watchers` are called after every write; `waits` are the callers that wait for a change.
     `simulator` crashes a workflow, in a process of its own. `writing` are the drafts that models
     write now. `faults` has what this host does by itself and cannot do now.
@@ -75,7 +75,7 @@ class Desk:
     acts: set[asyncio.Future[Any]] = field(default_factory=set)
     links: list[OpenLink] = field(default_factory=list)
     proving: set[str] = field(default_factory=set)
-    signing: dict[str, None] = field(default_factory=dict)
+    signing: dict[str, bool] = field(default_factory=dict)
     channels: Channels = field(default_factory=Channels)
     watchers: set[Callable[[], None]] = field(default_factory=set)
     waits: set[object] = field(default_factory=set)

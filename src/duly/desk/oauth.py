@@ -2,13 +2,15 @@
 
 Law 1  What a sign-in needs to end well (state, verifier, redirect, scopes) is sealed into a ticket,
        which the face brings back. So any host of a store can end it, and none has to remember it.
-Law 2  A ticket ends by itself, and this host uses it once: a code that is sent twice ends a
-       sign-in at many providers.
+Law 2  A ticket ends by itself, and its code is sent once, by one host of all: the act of ending the
+       sign-in is written down before. A code that is sent twice ends a sign-in at many providers.
 Law 3  The scopes are those of the capabilities that some workflow was granted, those that the
        caller names, and those that were granted before. If there are none, those of reading.
        The scopes that the provider always wants (`offline_access`) go along.
 Law 4  An exchange that was begun is carried out, and its grant is kept, also when the caller stops
        waiting: the code is spent by then.
+Law 5  Where the provider says who signed in, another account takes the place of the one before only
+       if the caller says that it may.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from typing import Final
 
 from duly.connectors.auth import SignIn
@@ -25,9 +28,19 @@ from duly.connectors.oauth import SAID, Client, Provider
 from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
-from duly.errors import ConnectorError, Invalid, NotFound, NotSent, RequestRefused
+from duly.env import ID_RANDOM_BYTES, ID_TIME_DIGITS
+from duly.errors import (
+    AuthNeeded,
+    ConnectorError,
+    Invalid,
+    NotFound,
+    NotSent,
+    RequestRefused,
+    Stale,
+)
 from duly.rules.oauth import (
     STATE_BYTES,
+    UNNAMED,
     VERIFIER_BYTES,
     DeviceCode,
     OAuthTicket,
@@ -44,6 +57,7 @@ from duly.rules.value import nearest
 from duly.rules.verb import Scope, act, question
 from duly.store import people
 from duly.store.base import Transaction
+from duly.store.record import Action
 
 TICKET_MS: Final = 15 * 60_000
 TICKETS_MAX: Final = 1000  # used ones that are remembered
@@ -56,13 +70,19 @@ READ: Final = "read"
 
 @dataclass(frozen=True, slots=True)
 class SignInNeeded:
-    """How a connection signs in: under which secret, with which scopes, and whether it is over."""
+    """How a connection signs in: under which secret, with which scopes, and whether it is over.
+
+    `account` is what the provider calls who signed in. `other` is the account with whose token a
+    refresh was answered: then the sign-in is over.
+    """
 
     secret: str
     scopes: tuple[str, ...]
     is_over: bool
     has_device: bool
     warning: str
+    account: str = ""
+    other: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +114,7 @@ class SignInEnded:
     scopes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     wait_s: int = 0
+    account: str = ""
 
 
 class OAuthSignIns(HasDesk):
@@ -155,12 +176,19 @@ class OAuthSignIns(HasDesk):
 
     @act(scope=Scope.ADMIN, example={"connector": "mailbox", "ticket": "…", "given": "http://127…"})
     async def finish_oauth(
-        self, connector: str, ticket: str, given: str = "", *, by: str = USER
+        self,
+        connector: str,
+        ticket: str,
+        given: str = "",
+        other_account: bool = False,
+        *,
+        by: str = USER,
     ) -> SignInEnded:
         """End a sign-in: exchange what came back, and keep the grant as a sealed secret.
 
         `given` is the whole address at which the browser ended; for a sign-in on another device it
-        is left out. Runs that wait for this connection go on by themselves.
+        is left out. An account that is not the one of before is refused without `other_account`.
+        Runs that wait for this connection go on by themselves.
         """
         # Rules: K9, A5, F4.
         desk = self._desk()
@@ -177,33 +205,34 @@ class OAuthSignIns(HasDesk):
             facts = {"limit": GIVEN_CHARS_MAX, "unit": "characters"}
             raise Invalid(code="too_long", path="given", facts=facts)
         if not found.device:
-            _check_redirect(found, given.strip())
+            _check_redirect(found, provider, given.strip())
         client = sign_in.client(replace(provider, scopes=found.scopes))
-        if found.state in desk.signing:
-            raise RequestRefused(code="sign_in_used", subject=connector)
-        desk.signing[found.state] = None
-        while len(desk.signing) > TICKETS_MAX:
-            desk.signing.pop(next(iter(desk.signing)))
+        await _spend(desk, found, action)
 
         async def work() -> SignInEnded:
             try:
                 granted = await _exchange(client, found, given.strip(), desk.now_ms)
             except ConnectorError as error:
                 if isinstance(error, NotSent):  # the code was not used, and can be
-                    desk.signing.pop(found.state, None)
+                    desk.signing[found.state] = False
                 raise _refused(connector, str(error)) from error
             if isinstance(granted, int):
-                desk.signing.pop(found.state, None)
+                desk.signing[found.state] = False
                 return SignInEnded(connector, is_done=False, wait_s=granted)
+            if not other_account:
+                _check_account(connector, await _before(vault, connector, sign_in), granted)
             value, name = granted.text, sign_in.secret
             sealed = await vault.seal(connector, name, value)
+            kept = action if found.device else desk.action(by, "set_secret")
             verb = partial(
-                desk.parts.store.set_secret, connector, name, sealed, action=action, now=desk.now_ms
+                desk.parts.store.set_secret, connector, name, sealed, action=kept, now=desk.now_ms
             )
             vault.keep(connector, name, value, await verb())
             desk.engine.wake(None)
             missing = missing_scopes(granted, found.scopes)
-            return SignInEnded(connector, True, granted.scopes, missing)
+            return SignInEnded(
+                connector, True, granted.scopes, missing, account=granted.account_name
+            )
 
         return await desk.complete(work)
 
@@ -220,6 +249,8 @@ def sign_in_needed(parts: Parts, vault: Vault | None, connector: str) -> SignInN
                 grant is not None and grant.is_over,
                 bool(sign_in.provider.device_url),
                 sign_in.provider.warning,
+                "" if grant is None else grant.account_name,
+                "" if grant is None else grant.other,
             )
     return None
 
@@ -237,6 +268,49 @@ def wanted_scopes(
     if not {*found} - {*provider.scopes}:
         found += known.get(READ, ())
     return tuple(dict.fromkeys([*provider.scopes, *found]))
+
+
+async def _spend(desk: Desk, ticket: OAuthTicket, action: Action) -> None:
+    """Take a ticket for this host, or refuse one that was used (law 2).
+
+    The act has an id that is made from the ticket, and no two acts have one id. `signing` has what
+    this host took: False while the code was not sent yet, or the person has not agreed. About a
+    device the provider is asked again and again, by any host; it gives its token once.
+    """
+    used = RequestRefused(code="sign_in_used", subject=ticket.connector)
+    if desk.signing.get(ticket.state, False):
+        raise used
+    if ticket.state not in desk.signing and not ticket.device:
+        own = replace(action, id=_act_of(ticket))
+        try:
+            await desk.parts.store.note_act(target=ticket.connector, action=own, now=desk.now_ms)
+        except Stale:
+            raise used from None
+    desk.signing[ticket.state] = True
+    while len(desk.signing) > TICKETS_MAX:
+        desk.signing.pop(next(iter(desk.signing)))
+
+
+def _act_of(ticket: OAuthTicket) -> str:
+    """Name the act of ending this sign-in: the same on every host, at its place in time."""
+    number = sha256(ticket.state.encode()).hexdigest()[: 2 * ID_RANDOM_BYTES]
+    return f"action_{ticket.ends_at:0{ID_TIME_DIGITS}x}{number}"
+
+
+async def _before(vault: Vault, connector: str, sign_in: SignIn) -> TokenGrant | None:
+    """Read the sign-in that the store has now; another host may have written it."""
+    try:
+        kept = await vault.read_kept(connector, sign_in.secret)
+    except (NotFound, AuthNeeded):  # there is none, or none that opens
+        return None
+    return read_grant(kept.value)
+
+
+def _check_account(connector: str, before: TokenGrant | None, now: TokenGrant) -> None:
+    """Refuse a sign-in of another account than the one of before (law 5)."""
+    if before is not None and now.signed.is_other(before.signed):
+        facts = {"before": before.account_name or UNNAMED, "now": now.account_name or UNNAMED}
+        raise RequestRefused(code="other_account", subject=connector, facts=facts)
 
 
 async def _exchange(client: Client, ticket: OAuthTicket, given: str, now: int) -> TokenGrant | int:
@@ -266,9 +340,10 @@ def _find(parts: Parts, connector: str) -> tuple[SignIn, Provider]:
     raise NotFound(code="no_connector", subject=str(connector), facts=facts)
 
 
-def _check_redirect(ticket: OAuthTicket, given: str) -> None:
+def _check_redirect(ticket: OAuthTicket, provider: Provider, given: str) -> None:
     """Refuse an address that is not the one of this sign-in; its code is not looked at."""
-    found = read_redirect(given, redirect=ticket.redirect, state=ticket.state)
+    where = {"redirect": ticket.redirect, "authorize_url": provider.authorize_url}
+    found = read_redirect(given, state=ticket.state, **where)
     if isinstance(found, TokenFault):
         raise _refused(ticket.connector, SAID[found])
 

@@ -8,6 +8,8 @@ Law 3: a refresh is claimed in the sealed value itself before it is sent, so tha
        sends it. A claim ends by itself, and counts as a refresh without an answer.
 Law 4: what is over stays over: when the provider has refused the refresh token, no host asks again
        until a person has signed in.
+Law 5: a token of another account is never used, and the sign-in is over: a person has to say which
+       account is meant.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from duly.errors import Invalid
+from duly.rules.id_token import SignedAccount, is_identity, read_id_token
 from duly.rules.value import Json, decode, encode
 
 VERIFIER_BYTES: Final = 32  # 43 characters, as RFC 7636 recommends
@@ -39,7 +42,11 @@ DEVICE_S_MAX: Final = 3_600
 # Sent in a header, so no space and no control character (RFC 6750).
 TOKEN: Final = re.compile(r"[\x21-\x7e]{1,7900}")
 OFFLINE: Final = "offline_access"  # OpenID Connect
+UNNAMED: Final = "another account"
 SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,500}")
+
+
+WORDS: Final = ("account", "account_name", "other")  # of a grant
 
 
 class RefreshKind(StrEnum):
@@ -70,6 +77,8 @@ class TokenFault(StrEnum):
     WRONG_TYPE = "wrong_type"  # a token that is no bearer token
     OTHER_PLACE = "other_place"  # the redirect came to another address
     OTHER_STATE = "other_state"  # the redirect belongs to no sign-in of ours
+    OTHER_PROVIDER = "other_provider"  # the redirect says that another provider sent it
+    OTHER_ACCOUNT = "other_account"  # a refresh was answered with a token of another account
 
 
 ERRORS: Final[Mapping[str, TokenFault]] = MappingProxyType(
@@ -99,6 +108,14 @@ class TokenGrant:
     claimed_until: int | None = None  # a host refreshes it
     unanswered: int = 0  # refreshes that were sent and not answered
     is_over: bool = False  # the provider has refused it
+    account: str = ""  # what its account is compared by; empty: the provider does not say
+    account_name: str = ""
+    other: str = ""  # the account with whose token a refresh was answered; then it is over
+
+    @property
+    def signed(self) -> SignedAccount:
+        """The account that signed in."""
+        return SignedAccount(self.account, self.account_name)
 
     @property
     def text(self) -> str:
@@ -122,6 +139,7 @@ def read_grant(text: str) -> TokenGrant | None:
             and all(each is None or type(each) is int for each in numbers)
             and type(found.get("unanswered", 0)) is int
             and type(found.get("is_over", False)) is bool
+            and all(isinstance(found.get(each, ""), str) for each in WORDS)
         )
         fields: dict[str, Any] = found
         if is_sound:
@@ -144,6 +162,7 @@ class TokenAnswer:
 
     grant: TokenGrant | None = None
     fault: TokenFault | None = None
+    other: str = ""  # the account whose token it is, where that is the fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +236,12 @@ def authorize_query(
     )
 
 
-def read_redirect(given: str, *, redirect: str, state: str) -> str | TokenFault:
-    """Return the code that a redirect brings, or why there is none (law 1)."""
+def read_redirect(given: str, *, redirect: str, state: str, authorize_url: str) -> str | TokenFault:
+    """Return the code that a redirect brings, or why there is none (law 1).
+
+    A provider that says who it is (RFC 9207) must be the one of `authorize_url`: else its code
+    would be sent to another one.
+    """
     place, _, query = given.partition("?")
     if len(given) > REDIRECT_CHARS_MAX or place != redirect or urlsplit(given).fragment:
         return TokenFault.OTHER_PLACE
@@ -228,6 +251,8 @@ def read_redirect(given: str, *, redirect: str, state: str) -> str | TokenFault:
         return TokenFault.OTHER_STATE
     if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
         return TokenFault.OTHER_STATE
+    if "iss" in fields and _origin(fields["iss"]) != _origin(authorize_url):
+        return TokenFault.OTHER_PROVIDER
     if "error" in fields:
         return ERRORS.get(fields["error"], TokenFault.REFUSED)
     code = fields.get("code", "")
@@ -248,9 +273,13 @@ def judge_answer(
     *,
     asked_at: int,
     asked: Iterable[str],
+    client_id: str,
     before: TokenGrant | None = None,
 ) -> TokenAnswer:
-    """Decide what an answer of the token endpoint says (law 2)."""
+    """Decide what an answer of the token endpoint says (law 2).
+
+    An answer to a refresh that names no account is of the account of before.
+    """
     found = _fields(body)
     if (fault := _fault(status, found)) is not None:
         return TokenAnswer(fault=fault)
@@ -260,21 +289,29 @@ def judge_answer(
     token, refresh = found.get("access_token"), found.get("refresh_token")
     lifetime_s = _seconds(found["expires_in"]) if found.get("expires_in") is not None else None
     scopes = _scopes(found.get("scope"))
+    known = SignedAccount() if before is None else before.signed
+    signed: SignedAccount | None = known
+    if found.get("id_token") is not None:
+        signed = read_id_token(found["id_token"], client_id)
     is_sound = (
         _is_token(token)
+        and signed is not None
         and (refresh is None or _is_token(refresh))
         and (found.get("expires_in") is None or lifetime_s is not None)
         and scopes is not None
     )
-    if not is_sound:
+    if not is_sound or signed is None:
         return TokenAnswer(fault=TokenFault.LOST)
+    if signed.is_other(known):
+        return TokenAnswer(fault=TokenFault.OTHER_ACCOUNT, other=signed.name or UNNAMED)
     kept = "" if before is None else before.refresh_token
     ends = renew = None
     if lifetime_s is not None:
         ends = asked_at + lifetime_s * 1000
         renew = max(ends - MARGIN_MS, asked_at + lifetime_s * 500)
     granted = scopes or (tuple(asked) if before is None else before.scopes)
-    return TokenAnswer(TokenGrant(str(token), str(refresh or kept), ends, renew, granted))
+    made = TokenGrant(str(token), str(refresh or kept), ends, renew, granted)
+    return TokenAnswer(replace(made, account=signed.id, account_name=signed.name))
 
 
 def judge_device(status: int, body: bytes, *, asked_at: int) -> DeviceCode | TokenFault:
@@ -311,10 +348,10 @@ def next_interval(fault: TokenFault, interval_s: int) -> int | None:
 def missing_scopes(grant: TokenGrant, wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes that were asked for and not granted.
 
-    `offline_access` asks for a refresh token; some providers name it in no answer.
+    `offline_access` asks for a refresh token, and others for a name; not every answer names them.
     """
     has = {*grant.scopes, *([OFFLINE] if grant.refresh_token else [])}
-    return tuple(each for each in wanted if each not in has)
+    return tuple(each for each in wanted if each not in has and not is_identity(each))
 
 
 def respell(scopes: Iterable[str], known: Iterable[str], base: str) -> tuple[str, ...]:
@@ -364,6 +401,8 @@ def settle(claimed: TokenGrant, answer: TokenAnswer) -> TokenGrant:
     free = replace(claimed, claimed_until=None)
     if answer.fault is TokenFault.REVOKED:
         return replace(free, is_over=True)
+    if answer.fault is TokenFault.OTHER_ACCOUNT:
+        return replace(free, is_over=True, other=answer.other)
     if answer.fault in (TokenFault.LOST, TokenFault.WRONG_TYPE):
         return free
     return replace(free, unanswered=claimed.unanswered - 1)
@@ -388,6 +427,14 @@ def _fault(status: int, found: Mapping[str, Json]) -> TokenFault | None:
     if isinstance(error, str) and status < 500:
         return ERRORS.get(error, TokenFault.REFUSED)
     return None if status == 200 and found and error is None else TokenFault.LOST
+
+
+def _origin(url: str) -> tuple[str, str]:
+    try:
+        found = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return found.scheme.lower(), found.netloc.lower()
 
 
 def _is_token(value: object) -> bool:

@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from duly import errors
 from duly.errors import DulyError
-from duly.words import error_model, error_project, error_state, error_upkeep, error_value
+from duly.words import (
+    error_model,
+    error_project,
+    error_sign_in,
+    error_state,
+    error_upkeep,
+    error_value,
+)
 from duly.words.asking import CLASHES
 from duly.words.noun import say_number, say_times
 from duly.words.seal import FLAWS
@@ -32,6 +39,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Scheduled backups": error_upkeep.BACKUPS,
     "Exports and imports": error_upkeep.EXPORTS,
     "Language models": error_model.MODELS,
+    "Signing in": error_sign_in.SIGN_INS,
     "The bus": error_state.BUS,
     "Hosts": error_state.HOSTS,
     "Secrets": error_state.SECRETS,

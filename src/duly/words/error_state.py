@@ -77,22 +77,6 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "{subject} is being tried already.",
         "Wait until that trial has ended, then look at it.",
     ),
-    "no_sign_in": (
-        "{subject} is not signed in: {why}.",
-        "Begin the sign-in again, and bring back the whole address.",
-    ),
-    "sign_in_late": (
-        "The time for this sign-in of {subject} is over.",
-        "Begin it again.",
-    ),
-    "sign_in_used": (
-        "This sign-in of {subject} was used already.",
-        "Look at the connection; if it is not signed in, begin again.",
-    ),
-    "signs_in_nowhere": (
-        "{subject} does not sign in at a provider.",
-        "Set the secrets that its connection names.",
-    ),
     "trial_over": ("This trial of {subject} is not the newest any more.", ""),
     "needs_no_proof": (
         "{subject} needs no trial.",

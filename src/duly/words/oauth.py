@@ -29,6 +29,23 @@ BRING_ADDRESS: Final = (
 )
 
 
+OTHER_ACCOUNT: Final = "It may be another account than before"
+
+
+def say_account(account: str) -> str:
+    """Say who signed in."""
+    return f"Signed in as {account}."
+
+
+def say_other(account: str, other: str) -> str:
+    """Say that the provider gave a token of another account, which is not used."""
+    wanted = f", and not of {account}" if account else ""
+    return (
+        f"The provider answered with a token of {other}{wanted}. It is not used."
+        " Sign in again; what waits goes on then."
+    )
+
+
 def say_scopes(scopes: Sequence[str]) -> str:
     """Say what is asked for."""
     return f"You are asked to allow, and nothing else: {', '.join(scopes)}."
@@ -43,10 +60,10 @@ def say_signed_in(ended: Mapping[str, Any]) -> str:
     """Say what came of a sign-in."""
     if not ended["is_done"]:
         return f"{ended['connector']}: you have not agreed yet."
-    missing = ended["missing"]
+    missing, whose = ended["missing"], f" as {ended['account']}" if ended["account"] else ""
     if missing:
         return (
-            f"{ended['connector']} is signed in, but you did not allow {', '.join(missing)}:"
+            f"{ended['connector']} is signed in{whose}, but you did not allow {', '.join(missing)}:"
             " what needs it waits until you sign in once more."
         )
-    return f"{ended['connector']} is signed in."
+    return f"{ended['connector']} is signed in{whose}."

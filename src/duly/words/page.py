@@ -13,10 +13,13 @@ from duly.words.oauth import BRING_ADDRESS as BRING_ADDRESS
 from duly.words.oauth import NOT_AGREED as NOT_AGREED
 from duly.words.oauth import OPEN_ADDRESS as OPEN_ADDRESS
 from duly.words.oauth import OPEN_DEVICE as OPEN_DEVICE
+from duly.words.oauth import OTHER_ACCOUNT as OTHER_ACCOUNT
 from duly.words.oauth import SIGN_IN as SIGN_IN
 from duly.words.oauth import SIGNED_IN as SIGNED_IN
 from duly.words.oauth import SIGNED_OUT as SIGNED_OUT
 from duly.words.oauth import TYPE_CODE as TYPE_CODE
+from duly.words.oauth import say_account as say_account
+from duly.words.oauth import say_other as say_other
 from duly.words.oauth import say_scopes as say_scopes
 from duly.words.offered import AGREE as AGREE
 from duly.words.offered import ASK_OFFERS as ASK_OFFERS

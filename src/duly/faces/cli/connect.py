@@ -91,6 +91,7 @@ def show_kinds(ctx: click.Context, option: click.Parameter, is_asked: bool) -> N
     default="browser",
     help="How to sign in at the provider, for a service that wants it. [browser]",
 )
+@click.option("--other-account", is_flag=True, help="Sign in; it may be another account.")
 @click.option("--no-proof", is_flag=True, help="Store settings and secrets, and try nothing.")
 @yes_option
 @pass_face
@@ -101,6 +102,7 @@ def connect(
     given: Sequence[str],
     openapi: Path | None,
     way: str,
+    other_account: bool,
     no_proof: bool,
     yes: bool,
 ) -> None:
@@ -132,7 +134,7 @@ def connect(
             say(f"The secret {each['name']} is kept.")
     if signing is not None:
         is_set = any(each["name"] == granted and each["set_at"] for each in shown["secrets"])
-        sign_in(again, name, signing, is_set=is_set, way=way)
+        sign_in(again, name, signing, is_set=is_set, way=way, is_other=other_account)
     shown = _ask(again, name)
     if shown["waiting"]:
         count = again.call("reconnect", connector=name)

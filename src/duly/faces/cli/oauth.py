@@ -39,16 +39,26 @@ GIVEN_CHARS_MAX: Final = 8_000
 
 
 def sign_in(
-    face: Face, name: str, needed: Mapping[str, Any], *, is_set: bool, way: str = ""
+    face: Face,
+    name: str,
+    needed: Mapping[str, Any],
+    *,
+    is_set: bool,
+    way: str = "",
+    is_other: bool = False,
 ) -> None:
-    """Sign in, unless that was done and nothing is missing; `way` is browser, paste or device."""
+    """Sign in, unless that was done and nothing is missing; `way` is browser, paste or device.
+
+    `is_other` says that it may be another account, so a sign-in that stands is no reason to stay.
+    """
+    more = {"other_account": True} if is_other else {}
     if way == "device":
-        _sign_in_on_device(face, name)
+        _sign_in_on_device(face, name, more)
         return
     with _Listener() as listener:
         begun = _begin(face, name, redirect=listener.redirect)
         listener.expect(begun["address"])
-        if is_set and not needed["is_over"] and not begun["missing"]:
+        if is_set and not is_other and not needed["is_over"] and not begun["missing"]:
             return
         _say_before(begun)
         given = None
@@ -57,7 +67,7 @@ def sign_in(
             given = listener.wait()
         if given is None:
             given = _paste(begun)
-    _end(face, name, begun, given)
+    _end(face, name, begun, given=given, **more)
 
 
 def _begin(face: Face, name: str, **more: Any) -> dict[str, Any]:
@@ -83,12 +93,12 @@ def _paste(begun: Mapping[str, Any]) -> str:
     return typed.strip()
 
 
-def _end(face: Face, name: str, begun: Mapping[str, Any], given: str) -> None:
-    ended: Any = face.call("finish_oauth", connector=name, ticket=begun["ticket"], given=given)
+def _end(face: Face, name: str, begun: Mapping[str, Any], **more: Any) -> None:
+    ended: Any = face.call("finish_oauth", connector=name, ticket=begun["ticket"], **more)
     say(say_signed_in(ended))
 
 
-def _sign_in_on_device(face: Face, name: str) -> None:
+def _sign_in_on_device(face: Face, name: str, more: Mapping[str, Any]) -> None:
     begun = _begin(face, name, device=True)
     if begun["warning"]:
         hint(begun["warning"])
@@ -97,7 +107,7 @@ def _sign_in_on_device(face: Face, name: str) -> None:
     wait_s = begun["wait_s"]
     while True:
         pause(wait_s)
-        ended: Any = face.call("finish_oauth", connector=name, ticket=begun["ticket"])
+        ended: Any = face.call("finish_oauth", connector=name, ticket=begun["ticket"], **more)
         if ended["is_done"]:
             say(say_signed_in(ended))
             return

@@ -71,7 +71,8 @@ async def look_sign_in(request: Request) -> Response:
         if each not in form:
             raise Invalid(code="missing", path=each, facts={"of": "finish_oauth"})
     session, name = visit_of(request).session, form["connector"]
-    ended: Any = await session.call("finish_oauth", connector=name, ticket=form["ticket"])
+    more = {"other_account": True} if form.get("other_account") == "true" else {}
+    ended: Any = await session.call("finish_oauth", connector=name, ticket=form["ticket"], **more)
     if ended["is_done"]:
         return go(request, f"connect/{name}")
     found = await _ask(session, name)

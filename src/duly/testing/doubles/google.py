@@ -4,7 +4,9 @@
         Gmail("client-1", "ada@example.com", url=google.url, allow=["127.0.0.1"])
 
 The sign-in is https://developers.google.com/identity/protocols/oauth2/native-app: exact loopback
-redirects, PKCE, codes that work once, refresh tokens that are kept. Errors are those of
+redirects, PKCE, codes that work once, refresh tokens that are kept. The redirect names Google
+(RFC 9207), and a token comes with an id token where `openid` was asked for:
+https://developers.google.com/identity/openid-connect/reference. Errors are those of
 https://cloud.google.com/apis/design/errors, with the older list of reasons beside.
 """
 
@@ -24,6 +26,7 @@ from duly.testing.doubles.google_office import (
     SheetsRoutes,
     new_office,
 )
+from duly.testing.doubles.id_token import write_id_token
 from duly.testing.doubles.shape import needed
 
 CLIENT: Final = "client-1.apps.googleusercontent.com"
@@ -36,9 +39,9 @@ SCOPES: Final = frozenset(
         *("gmail.readonly", "gmail.compose", "gmail.modify", "gmail.send"),
         *("spreadsheets", "spreadsheets.readonly"),
         *("calendar.events", "calendar.events.readonly"),
-        *("drive.file", "drive.readonly", "drive"),
+        *("drive.file", "drive.readonly", "drive", "userinfo.email"),
     )
-)
+) | {"openid"}
 STATUSES: Final[Mapping[int, str]] = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -139,7 +142,7 @@ class GoogleDouble(GmailRoutes, SheetsRoutes, CalendarRoutes, DriveRoutes):
             code = f"4/code-{self._number}"
             self.codes[code] = fields
         granted = " ".join(each for each in asked if each not in self.denied)
-        back = {"state": fields["state"], "code": code, "scope": granted}
+        back = {"state": fields["state"], "code": code, "scope": granted, "iss": self.url}
         if not granted:
             back = {"state": fields["state"], "error": "access_denied"}
         return f"{fields['redirect_uri']}?{urlencode(back)}"
@@ -174,4 +177,7 @@ class GoogleDouble(GmailRoutes, SheetsRoutes, CalendarRoutes, DriveRoutes):
         self._number += 1
         token = self.give_token(f"ya29.{account}-{self._number}", scopes, account)
         answer = {"access_token": token, "expires_in": LIFETIME_S, "token_type": "Bearer"}
+        if "openid" in scopes:
+            email = f"{account}@example.com" if f"{AUTH}userinfo.email" in scopes else None
+            answer["id_token"] = write_id_token(self.url, CLIENT, account, email=email)
         return ServiceReply({**answer, "scope": " ".join(sorted(scopes))})

@@ -11,7 +11,8 @@
 The sign-in is https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow and
 …/v2-oauth2-device-code, for a public client: a redirect to 127.0.0.1 at any port, PKCE, codes that
 work once. A scope in an answer has the address of Graph before it, `offline_access` is named in
-none, and a refresh token that was used works on. Mails and events are
+none, and a refresh token that was used works on. With `openid` a sign-in has an id token
+(…/id-tokens); a refresh that names no scopes has none. Mails and events are
 https://learn.microsoft.com/graph/api/user-post-messages, …/message-send, …/message-delta,
 …/user-post-events and …/singlevaluelegacyextendedproperty-get.
 """
@@ -26,6 +27,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from duly.rules.oauth import challenge_of
 from duly.testing.doubles.base import Rejected, ServiceAsk, ServiceDouble, ServiceReply, route
+from duly.testing.doubles.id_token import write_id_token
 from duly.testing.doubles.shape import TextOf, needed
 
 CLIENT: Final = "11111111-2222-3333-4444-555555555555"
@@ -39,10 +41,17 @@ LOOPBACK: Final = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/duly")
 SCOPES: Final = frozenset(
     {
         *("Mail.Read", "Mail.ReadBasic", "Mail.ReadWrite", "Mail.Send"),
-        *("Calendars.Read", "Calendars.ReadWrite", "User.Read", "offline_access", "openid"),
+        *(
+            "Calendars.Read",
+            "Calendars.ReadWrite",
+            "User.Read",
+            "offline_access",
+            "openid",
+            "profile",
+        ),
     }
 )
-UNNAMED: Final = frozenset({"offline_access", "openid"})
+UNNAMED: Final = frozenset({"offline_access", "openid", "profile"})
 READS: Final = ("Mail.Read", "Mail.ReadWrite")
 WRITES: Final = ("Mail.ReadWrite",)
 SENDS: Final = ("Mail.Send",)
@@ -221,7 +230,12 @@ class MicrosoftRoutes(ServiceDouble):
                 raise Rejected(400, "unsupported_grant_type")
         is_offline = "offline_access" in asked["scope"].split()
         granted = self._grantable(asked["scope"])
-        return self._signed_in(granted, self.person, is_offline=is_offline)
+        reply = self._signed_in(granted, self.person, is_offline=is_offline)
+        if "openid" not in asked["scope"].split():
+            return reply
+        name = f"{self.person}@example.com" if "profile" in asked["scope"].split() else None
+        who = write_id_token(self.url, CLIENT, self.person, preferred_username=name)
+        return ServiceReply({**reply.body, "id_token": who})
 
     def _check_client(self, fields: Mapping[str, str]) -> None:
         if fields["client_id"] != CLIENT:
