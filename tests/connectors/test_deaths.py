@@ -122,7 +122,10 @@ OF_GOOGLE = {
     "drive.create": Way({"name": "a.txt", "text": "One"}),
 }
 IS_WHOLE = os.environ.get("DULY_EXAM") == "all"
-OF_FILES = {f"{service}.{tool}": Way(args) for service, (tool, args) in test_declared.CALLS.items()}
+OF_FILES = {
+    (name := f"{service}.{tool}"): Way(args, test_declared.OTHER.get(name, {}))
+    for service, (tool, args) in test_declared.CALLS.items()
+}
 if IS_WHOLE:  # they are operations of one kit, as those above
     OF_FILES |= {tool: Way(args) for tool, args in test_declared.FURTHER.items()}
 

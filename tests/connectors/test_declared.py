@@ -15,7 +15,7 @@ from duly.connectors import declared
 from duly.connectors.declared import DeclaredService, Discord, Jira, Linear, OutlookAccount, Todoist
 from duly.connectors.key_place import key_values
 from duly.connectors.registry import Registry
-from duly.errors import AuthNeeded, ConfigError, Transient, UnknownOutcome
+from duly.errors import AuthNeeded, ConfigError, Refused, Transient, UnknownOutcome
 from duly.rules.asking import AskedHow, ProofBy
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
 from duly.testing.doubles.declared import DeclaredDesk
@@ -39,6 +39,8 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "todoist": ("create_task", {"content": "Tea"}),
     "trello": ("create_card", {"board": "b", "list": "l", "name": "Tea", "description": "D"}),
 }
+# What another call of the same tool has: no two contacts have one address.
+OTHER: dict[str, dict[str, Any]] = {"hubspot.create_contact": {"email": "eve@acme.com"}}
 READS: dict[str, dict[str, Any]] = {
     "discord.messages": {"channel": "1"},
     "hubspot.contacts": {},
@@ -95,7 +97,8 @@ def test_a_change_passes_the_exam_for_the_network(
 ) -> None:
     """L4, L5, K2: cut, lost, silent, senseless, and every status."""
     tool, args = CALLS[service]
-    report = take_exam(desk, at(service), tool, args, tmp_path, monkeypatch)
+    other = OTHER.get(f"{service}.{tool}")
+    report = take_exam(desk, at(service), tool, args, tmp_path, monkeypatch, other=other)
     said = "Unsure" if service == "todoist" else "Applied"
     assert f"it said unknown, it was done, reconcile said {said}" in str(report)
 
@@ -238,6 +241,28 @@ async def test_a_change_that_may_not_be_made_now_is_not_made(desk: DeclaredDesk,
     with pytest.raises(AuthNeeded):
         await send(reach(desk, service, "none"), name, **CALLED[tool])
     assert desk.effects(desk.account(TOKEN)) == desk.effects(desk.account("none")) == 0
+
+
+async def test_a_contact_whose_address_is_known_is_refused_at_once(desk: DeclaredDesk) -> None:
+    """K1, L4: the contact of that address has no key of this call; what shows no contact is no no.
+
+    Of two copies of one request the first makes the contact, and the second says that it is there.
+    """
+    desk.accounts.clear()
+    made = desk.account(TOKEN)["made"]
+    made.append({"id": "7", "properties": {"email": "ada@acme.com", "duly_key": None}})
+    email = {"email": "Ada@acme.com"}
+    with pytest.raises(Refused, match="409") as told:
+        await send(reach(desk, "hubspot"), "create_contact", **email)
+    assert "Contact already exists. Existing ID: 7" in str(told.value)
+    assert len(made) == 1
+    for body in ({}, {"properties": {"email": "eve@acme.com"}}, {"properties": 7}):
+        desk.plan(PlannedMishap(Mishap.STATUS, "GET .*acme.com", status=200, body=body))
+        with pytest.raises(UnknownOutcome, match="409"):
+            await send(reach(desk, "hubspot"), "create_contact", **email)
+    made[0]["properties"]["duly_key"] = "k1"
+    with pytest.raises(UnknownOutcome, match="409"):
+        await send(reach(desk, "hubspot"), "create_contact", **email)
 
 
 async def test_the_lists_of_a_board_are_those_a_card_can_be_added_to(desk: DeclaredDesk) -> None:

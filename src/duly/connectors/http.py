@@ -43,6 +43,7 @@ from duly.connectors.operation import HttpOperation, read_operations
 from duly.connectors.response import HttpResponse
 from duly.connectors.rest import NOTHING, READ_S, Rest
 from duly.connectors.status import DELETED, raise_for_change, raise_for_read
+from duly.connectors.taken import look_for
 from duly.connectors.template import MISSING, fill, fill_path, fill_query
 from duly.connectors.transport import CHANGES, HttpRequest, Transport
 from duly.errors import ConfigError, Invalid, Refused, Transient, UnknownOutcome
@@ -234,6 +235,7 @@ class Http(Connector):
         if operation.upload is not None:
             file = cast("Blob", call.args[operation.upload])
             upload = (file["type"] or OCTETS, await self.open_blob(file))
+        verify = operation.verify
         answer = await self._kit.change(
             call,
             operation.method,
@@ -246,7 +248,7 @@ class Http(Connector):
             is_idempotent=operation.key_lifetime_s is not None,
             statuses=operation.statuses,
             done=operation.done,
-            look=None if (verify := operation.verify) is None else partial(self._find, verify),
+            look=None if verify is None else partial(look_for, self._kit, verify, operation.taken),
             is_exact=verify is not None and verify.is_exact,
             timeout_s=operation.timeout_s,
         )

@@ -30,6 +30,7 @@ from duly.connectors.place import (
 )
 from duly.connectors.rest import KeyPlace, Paging, Verify
 from duly.connectors.status import MULTI, Meaning
+from duly.connectors.taken import Taken
 from duly.connectors.template import FIELD, KEY, KEY_NAMES, TAKEN, fields_of, has_key, is_broken
 from duly.connectors.transport import CHANGES, READS
 from duly.rules.blob import Blob
@@ -48,7 +49,7 @@ KNOWN_READ: Final = (*KNOWN, "paging", "answer")
 KNOWN_GRAPHQL: Final = (*(each for each in KNOWN if each != "query"), "graphql")
 KNOWN_MUTATION: Final = (
     *(*KNOWN, "body", "form", "key", "key_lifetime_s", "verify", "risk", "lag_s", "labels"),
-    *("editable", "statuses", "trial", "done", "upload", "markdown"),
+    *("editable", "statuses", "trial", "done", "upload", "markdown", "taken"),
 )
 
 
@@ -69,6 +70,7 @@ class HttpOperation:
     key: KeyPlace | None
     key_lifetime_s: float | None
     verify: Verify | None
+    taken: Taken | None
     trial: Mapping[str, Json] | None
     paging: Paging | None
     statuses: Mapping[int, Meaning]
@@ -143,6 +145,7 @@ def _read_operation(name: str, place: Place) -> HttpOperation:
         key=key,
         key_lifetime_s=lifetime_s,
         verify=read_verify(place, key, arguments) if "verify" in place.table else None,
+        taken=_read_taken(place, arguments) if "taken" in place.table else None,
         trial=_read_trial(place, arguments),
         paging=paging,
         statuses=_read_statuses(place),
@@ -324,6 +327,22 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
         inside.refuse(
             "path", "the question names the key nowhere. Write {key}, or say how to read all pages."
         )
+    return found
+
+
+def _read_taken(place: Place, arguments: tuple[Argument, ...]) -> Taken:
+    """Read how the thing is asked for whose name a change wanted."""
+    if "items" in place.inner("verify").table or place.word("method", CHANGES) != "POST":
+        place.refuse("taken", "it follows a POST that is asked about by its key exactly.")
+    inside = place.inner("taken")
+    inside.only(("path", "query", "shows"))
+    needed = {each.name for each in arguments if each.is_required}
+    shows = inside.texts("shows")
+    if not shows or not needed.issuperset(shows.values()):
+        inside.refuse("shows", 'name what shows it: shows = { "email" = "email" }, an argument.')
+    found = Taken(_read_path(inside, inside.text("path")), shows, inside.texts("query"))
+    if unknown := fields_of((found.path, found.query)) - needed:
+        inside.refuse("path", f"{{{min(unknown)}}} is no argument that is always there.")
     return found
 
 

@@ -236,15 +236,19 @@ class DeclaredDesk(MicrosoftRoutes):
 
     @route("POST", "/hubspot/crm/v3/objects/{kind}", query=())
     def hubspot(self, ask: ServiceAsk, kind: str) -> ServiceReply:
-        """Add a contact or a deal; the key is unique."""
+        """Add a contact or a deal; the key is unique, and so is the address of a contact."""
         if kind not in ("contacts", "deals"):
             raise Rejected(404, "not_found")
         self.account_of(ask.token, (f"crm.objects.{kind}.write",))
         shape = CONTACT if kind == "contacts" else DEAL
         body = self.json_of(ask, {"properties": needed(shape)})
-        key = body["properties"]["duly_key"]
-        if any(each["properties"]["duly_key"] == key for each in ask.account["made"]):
-            raise Rejected(409, "CONFLICT")
+        given = body["properties"]
+        if email := given.get("email"):
+            given["email"] = email.lower()
+        for each in ask.account["made"]:
+            if any(_has(each, name, given.get(name)) for name in ("duly_key", "email")):
+                said = f"Contact already exists. Existing ID: {each['id']}"
+                raise Rejected(409, "CONFLICT", said)
         return ServiceReply(self._made(ask, **body), 201)
 
     @route("GET", "/hubspot/crm/v3/objects/{kind}/{key}", query=("idProperty", "properties"))
@@ -252,7 +256,11 @@ class DeclaredDesk(MicrosoftRoutes):
         """Show a contact or a deal by a unique property."""
         self.account_of(ask.token, (f"crm.objects.{kind}.read",))
         name = ask.query["idProperty"]
-        found = [each for each in ask.account["made"] if each["properties"][name] == key]
+        found = [
+            each
+            for each in ask.account["made"]
+            if _has(each, name, key.lower() if name == "email" else key)
+        ]
         if not found:
             raise Rejected(404, "not_found")
         return ServiceReply(found[0])
@@ -268,6 +276,11 @@ class DeclaredDesk(MicrosoftRoutes):
         page, following = _page(ask, ask.account["made"], "after", 100)
         more = {} if following is None else {"paging": {"next": {"after": following}}}
         return ServiceReply({"results": page, **more})
+
+
+def _has(thing: Mapping[str, Any], name: str, value: str | None) -> bool:
+    """Tell whether a thing of HubSpot has this value of a property whose values are unique."""
+    return value is not None and thing["properties"].get(name) == value
 
 
 def _token(service: str, line: str) -> str:
