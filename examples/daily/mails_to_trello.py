@@ -16,7 +16,8 @@ async def look(ctx, state):
         subject = mail["subject"] or ""
         if not subject.lower().startswith("todo:"):
             continue
-        sender = mail["from"]["emailAddress"]["address"]
+        sender = ((mail["from"] or {}).get("emailAddress") or {}).get("address")
+        sender = sender or "an unknown sender"
         await ctx.publish(
             "todo.mailed",
             message_id=mail["id"],

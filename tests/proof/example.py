@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from duly.api.example import DAILY, crash_example
+from duly.api.example import BOTH, DAILY, crash_example
 
 CRASHES_MAX: Final = 1000  # more than any example has points
 
@@ -23,7 +23,7 @@ def crash_all(names: Sequence[str], crashes_max: int = CRASHES_MAX) -> dict[str,
     runs = crashes = 0
     wrong: list[str] = []
     for name in names:
-        for language in DAILY[name].languages:
+        for language in BOTH:
             told = crash_example(DAILY[name], language, crashes_max=crashes_max)
             runs += 1
             crashes += told.crashes

@@ -25,6 +25,7 @@ from duly.rules.standing import InputStatus
 from duly.rules.value import Json
 from duly.rules.word import MutationStatus
 from duly.testing.crash_test import CrashTest, CrashTestReport, Props
+from duly.testing.daily import BOTH as BOTH
 from duly.testing.daily import DAILY as DAILY
 from duly.testing.daily import SUFFIXES, DailyWorld, MadeThing, Tables
 from duly.testing.daily import DailyExample as DailyExample

@@ -75,12 +75,11 @@ class DailyService:
 
 @dataclass(frozen=True, slots=True)
 class DailyExample:
-    """One workflow: its services by the kind of connector, and its inputs."""
+    """One workflow in both languages: its services by the kind of connector, and its inputs."""
 
     name: str
     services: tuple[str, ...]
     fill: Callable[[DailyWorld], None]
-    languages: tuple[Language, ...] = BOTH
     events: tuple[Mapping[str, Json], ...] = ()  # that come from outside
 
     @property
@@ -97,7 +96,7 @@ class DailyExample:
     @property
     def says(self) -> str:
         """What it does: the first line of its source, behind its name."""
-        line = self.source(self.languages[0]).text.partition("\n")[0]
+        line = self.source(BOTH[0]).text.partition("\n")[0]
         words = line.strip('/" ').partition(": ")[2]
         return words[:1].upper() + words[1:]
 
@@ -402,8 +401,6 @@ FORMS: Final[tuple[Mapping[str, Json], ...]] = tuple(
     }
     for number, name, wish in ((1, "Bob Berg", "A green one"), (2, "Eve Ems", "Two of each"))
 )
-ONLY_PYTHON: Final = (Language.PYTHON,)
-ONLY_JAVASCRIPT: Final = (Language.JAVASCRIPT,)
 
 DAILY: Final[Mapping[str, DailyExample]] = MappingProxyType(
     {
@@ -415,19 +412,17 @@ DAILY: Final[Mapping[str, DailyExample]] = MappingProxyType(
             DailyExample("form-to-notion", ("notion",), _fill_nothing, events=FORMS),
             DailyExample("payments-to-sheet", ("stripe", "sheets"), _fill_payments),
             DailyExample("minutes-for-meetings", ("google_calendar", "drive"), _fill_meetings),
-            DailyExample(
-                "meeting-reminders", ("google_calendar", "telegram"), _fill_meetings, ONLY_PYTHON
-            ),
-            DailyExample("news-to-telegram", ("feed", "telegram"), _fill_news, ONLY_JAVASCRIPT),
+            DailyExample("meeting-reminders", ("google_calendar", "telegram"), _fill_meetings),
+            DailyExample("news-to-telegram", ("feed", "telegram"), _fill_news),
             DailyExample("orders-to-mail", ("airtable", "gmail"), _fill_orders),
             DailyExample("bugs-to-todoist", ("github", "todoist"), _fill_issues),
-            DailyExample("files-to-slack", ("drive", "slack"), _fill_files, ONLY_JAVASCRIPT),
-            DailyExample("slack-to-issue", ("slack", "github"), _fill_chat, ONLY_PYTHON),
+            DailyExample("files-to-slack", ("drive", "slack"), _fill_files),
+            DailyExample("slack-to-issue", ("slack", "github"), _fill_chat),
             DailyExample("customers-to-hubspot", ("stripe", "hubspot"), _fill_customers),
-            DailyExample("mails-to-trello", ("outlook", "trello"), _fill_inbox, ONLY_PYTHON),
-            DailyExample("bugs-to-discord", ("github", "discord"), _fill_issues, ONLY_JAVASCRIPT),
-            DailyExample("chat-to-jira", ("slack", "jira"), _fill_chat, ONLY_JAVASCRIPT),
-            DailyExample("wishes-to-linear", ("linear",), _fill_nothing, ONLY_PYTHON, events=FORMS),
+            DailyExample("mails-to-trello", ("outlook", "trello"), _fill_inbox),
+            DailyExample("bugs-to-discord", ("github", "discord"), _fill_issues),
+            DailyExample("chat-to-jira", ("slack", "jira"), _fill_chat),
+            DailyExample("wishes-to-linear", ("linear",), _fill_nothing, events=FORMS),
         )
     }
 )

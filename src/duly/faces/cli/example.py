@@ -37,7 +37,9 @@ DISAGREES: Final = "The services and the ledger do not agree, or something is st
 @click.option(
     "--language",
     type=click.Choice(["python", "javascript"]),
-    help="Which of the two, where it is written in both.",
+    default="python",
+    show_default=True,
+    help="In which of the two it is played or shown.",
 )
 @click.option("--source", "is_source", is_flag=True, help="Print the workflow instead.")
 @click.option(
@@ -49,7 +51,7 @@ DISAGREES: Final = "The services and the ledger do not agree, or something is st
 @json_option
 @pass_face
 def example(
-    face: Face, name: str | None, language: str | None, is_source: bool, crashes: int | None
+    face: Face, name: str | None, language: str, is_source: bool, crashes: int | None
 ) -> None:
     """Play a workflow of daily life here; without NAME, list them.
 
@@ -71,9 +73,7 @@ def example(
     if name not in DAILY:
         raise NotFound(code="no_example", subject=name, facts=nearest(name, [*DAILY]))
     chosen = DAILY[name]
-    wanted = chosen.languages[0] if language is None else Language(language)
-    if wanted not in chosen.languages:
-        raise click.UsageError(f"{name} is written in {chosen.languages[0]} alone.")
+    wanted = Language(language)
     if is_source:
         click.echo(chosen.source(wanted).text, nl=False)
         return
@@ -96,12 +96,11 @@ def example(
 
 
 def _list(face: Face) -> None:
-    from duly.api.example import DAILY
+    from duly.api.example import BOTH, DAILY
 
     if face.is_json:
         rows = [
-            {"name": name, "languages": [*each.languages], "says": each.says}
-            for name, each in DAILY.items()
+            {"name": name, "languages": [*BOTH], "says": each.says} for name, each in DAILY.items()
         ]
         echo_json(cast("Any", rows))
         return
