@@ -265,6 +265,14 @@ async def test_a_contact_whose_address_is_known_is_refused_at_once(desk: Declare
         await send(reach(desk, "hubspot"), "create_contact", **email)
 
 
+async def test_a_task_that_was_completed_is_open_no_more(desk: DeclaredDesk) -> None:
+    desk.accounts.clear()
+    await send(reach(desk, "todoist"), "create_task", content="Tea")
+    (task,) = (await read(desk, "todoist.tasks")).items
+    await send(reach(desk, "todoist"), "complete_task", key="k2", task_id=task["id"])
+    assert (await read(desk, "todoist.tasks")).items == []
+
+
 async def test_the_lists_of_a_board_are_those_a_card_can_be_added_to(desk: DeclaredDesk) -> None:
     found = await read(desk, "trello.lists")
     assert [(each["id"], each["name"]) for each in found] == [("l", "To do"), ("l2", "Done")]

@@ -164,6 +164,8 @@ async def test_what_slack_would_refuse_is_refused(desk: Desk, slack: Any) -> Non
             await send(slack, "post", **args)
     with pytest.raises(Refused):
         await send(slack, "react", channel=CHANNEL, ts=FIRST, emoji=":tea:")
+    with pytest.raises(Refused, match="1 to 4,000"):
+        await send(slack, "update", channel=CHANNEL, ts=FIRST, text="x" * 4_001)
     assert len(desk.asks) == before
     with pytest.raises(Refused, match="channel_not_found"):
         await send(slack, "post", channel="C0000000", text="x")

@@ -254,6 +254,31 @@ def put(body: dict[str, Any], place: tuple[Any, ...], name: Any, value: Any) -> 
     return made
 
 
+ADF_TEXT = ("fields", "description", "content", 0, "content", 0, "text")
+
+
+@pytest.mark.parametrize(
+    ("service", "place", "value"),
+    [
+        ("jira", ("fields", "summary"), "two\nlines"),
+        ("jira", ("fields", "summary"), ""),
+        ("jira", ADF_TEXT, ""),
+        ("google_calendar", ("end",), {"date": "2020-01-01"}),
+    ],
+)
+def test_a_double_rejects_an_empty_text_two_lines_and_no_time(
+    doubles: dict[type[ServiceDouble], ServiceDouble],
+    service: str,
+    place: tuple[Any, ...],
+    value: Any,
+) -> None:
+    double = doubles[CHANGES[service].double]
+    before = double.effects(double.account(TOKEN))
+    body = put(CHANGES[service].body, place[:-1], place[-1], value)
+    assert send(double, service, body, line_of(service, TOKEN))
+    assert double.effects(double.account(TOKEN)) == before
+
+
 @pytest.mark.parametrize("service", [*CHANGES])
 def test_a_double_rejects_what_its_service_rejects(
     doubles: dict[type[ServiceDouble], ServiceDouble], service: str

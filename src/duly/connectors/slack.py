@@ -29,6 +29,7 @@ from duly.connectors.json_answer import pick
 from duly.connectors.key_place import KeyPlace, sent_after, spell
 from duly.connectors.rest import FIND_S, PAGES_MAX, READ_S
 from duly.connectors.slack_text import (
+    CHANGED_CHARS_MAX,
     TS,
     SlackChannel,
     SlackFile,
@@ -206,7 +207,7 @@ class Slack(TokenService):
 
         Returns {channel, ts}.
         """
-        body = {**message_body(channel, text), "ts": stamp("ts", ts)}
+        body = {**message_body(channel, text, CHANGED_CHARS_MAX), "ts": stamp("ts", ts)}
         answer = await self._do(call, "chat.update", body)
         place, at = self.made(call, answer, "channel", "ts")
         return {"channel": place, "ts": at}

@@ -21,6 +21,7 @@ from duly.rules.value import Json
 CHANNEL: Final = re.compile(r"[CDG][A-Z0-9]{2,30}")
 TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 TEXT_CHARS_MAX: Final = 40_000  # as it is sent
+CHANGED_CHARS_MAX: Final = 4_000  # the same, of a message that is changed
 EVENT: Final = "duly_call"
 ESCAPES: Final[Mapping[str, str]] = MappingProxyType({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -122,11 +123,11 @@ def unescape(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def message_body(channel: str, text: str) -> dict[str, Json]:
+def message_body(channel: str, text: str, chars_max: int = TEXT_CHARS_MAX) -> dict[str, Json]:
     """Write what a message says, and the place of its key."""
     sent = escape(text)
-    if not text.strip() or len(sent) > TEXT_CHARS_MAX:
-        raise Refused(f"text: a message has 1 to {TEXT_CHARS_MAX:,} characters.")
+    if not text.strip() or len(sent) > chars_max:
+        raise Refused(f"text: it has 1 to {chars_max:,} characters as it is sent.")
     return {
         "channel": channel_id(channel),
         "text": sent,

@@ -6,7 +6,8 @@
   token travels: developer.atlassian.com/cloud/trello/guides/rest-api/authorization.
 - Discord: discord.com/developers/docs/resources/message; `Bot`: docs/reference#authentication.
 - Jira: developer.atlassian.com/cloud/jira/platform/rest/v3, the groups Issues, Issue comments and
-  Issue search; its scopes: cloud/jira/platform/scopes-for-oauth-2-3LO-and-forge-apps.
+  Issue search; no text of a document is empty: cloud/jira/platform/apis/document/nodes/text; its
+  scopes: cloud/jira/platform/scopes-for-oauth-2-3LO-and-forge-apps.
 - HubSpot: developers.hubspot.com/docs/reference/api/crm/objects; the length of a property:
   knowledge.hubspot.com, property field types.
 - Outlook: learn.microsoft.com/graph, in `microsoft`.
@@ -48,12 +49,12 @@ MESSAGE = {
     "allowed_mentions": {"parse": [str]},
     "embeds": [{"footer": {"text": needed(TextOf(2048))}}],
 }
-PARAGRAPH = {"type": str, "content": [{"type": str, "text": needed(TextOf(32_767))}]}
+PARAGRAPH = {"type": str, "content": [{"type": str, "text": needed(TextOf(32_767, chars_min=1))}]}
 ADF = {"type": needed(str), "version": needed(int), "content": needed([PARAGRAPH])}
 JIRA = {
     "project": needed({"key": needed(str)}),
     "issuetype": needed({"name": needed(str)}),
-    "summary": needed(TextOf(255)),
+    "summary": needed(TextOf(255, chars_min=1, is_line=True)),
     "labels": [TextOf(255)],
     "description": ADF,
 }
@@ -159,8 +160,11 @@ class DeclaredDesk(MicrosoftRoutes):
 
     @route("GET", "/todoist/tasks", query=("project_id", "cursor"), scopes=TODOIST_READS)
     def tasks(self, ask: ServiceAsk) -> ServiceReply:
-        """List the open tasks, 50 on a page unless it is said."""
-        page, following = _page(ask, ask.account["made"], "cursor", 50)
+        """List the open tasks, 50 on a page unless it is said; one that was completed is not."""
+        done = {each["id"] for each in ask.account["made"] if "content" not in each}
+        tasks = [each for each in ask.account["made"] if "content" in each]
+        found = [each for each in tasks if each["id"] not in done]
+        page, following = _page(ask, found, "cursor", 50)
         return ServiceReply({"results": page, "next_cursor": following})
 
     @route("POST", "/trello/cards", query=(), scopes=("write",))

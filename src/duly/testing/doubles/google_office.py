@@ -350,6 +350,8 @@ def _check_times(body: dict[str, Any]) -> None:
         given = [name for name in ("dateTime", "date") if body[each].get(name)]
         if len(given) != 1:
             raise Rejected(400, "required", f"Missing {each} time.")
+    if _at(body, "end") < _at(body, "start"):
+        raise Rejected(400, "timeRangeEmpty", "The specified time range is empty.")
 
 
 def _make(account: dict[str, Any], about: dict[str, Any], data: bytes) -> dict[str, Any]:

@@ -18,10 +18,12 @@ ANYTHING: Final = None  # every JSON value
 
 @dataclass(frozen=True, slots=True)
 class TextOf:
-    """A text of at most so many characters, which may have to be one of a few words."""
+    """A text of so many characters, which may have to be one of a few words, or one line."""
 
     chars_max: int
     words: Collection[str] = ()
+    chars_min: int = 0
+    is_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ def _misfit_text(value: Any, shape: TextOf, path: str) -> str | None:
         return f"{path}: expected a string"
     if len(value) > shape.chars_max:
         return f"{path}: longer than {shape.chars_max} characters"
+    if len(value) < shape.chars_min:
+        return f"{path}: shorter than {shape.chars_min} characters"
+    if shape.is_line and len(value.splitlines()) > 1:
+        return f"{path}: it contains newline characters"
     if shape.words and value not in shape.words:
         return f"{path}: must be one of {', '.join(sorted(shape.words))}"
     return None

@@ -31,7 +31,7 @@ POST: Final = {
 UPDATE: Final = {
     "channel": needed(str),
     "ts": needed(str),
-    "text": needed(TextOf(40_000)),
+    "text": needed(TextOf(4_000)),  # a change takes less than a new message
     "parse": TextOf(4, ("none", "full")),
     "metadata": METADATA,
 }
