@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +65,11 @@ def repository(root: Path = ROOT) -> Iterator[Path]:
             yield path
 
 
+@lru_cache(maxsize=1)  # one check after the other looks at the same text
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def long_file(text: str) -> list[str]:
     """Find a file that does not fit in one sitting."""
     lines = len(text.splitlines())
@@ -74,7 +80,7 @@ def long_functions(text: str) -> list[str]:
     """Find functions that do not fit on one screen."""
     return [
         f"{node.lineno}: {node.name} does not fit on a screen"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_tree(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
     ]
@@ -84,7 +90,7 @@ def sql_in_strings(text: str) -> list[str]:
     """Find SQL written in Python; it belongs in store/sql, named and with its reason."""
     return [
         f"{line}: SQL belongs in store/sql"
-        for line, value in _strings(ast.parse(text))
+        for line, value in _strings(_tree(text))
         if SQL_WORDS.match(value)
     ]
 
@@ -108,7 +114,7 @@ def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def chance(text: str) -> list[str]:
     """Find a clock, a wait or a die that did not come from the `Env`."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(_tree(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -160,14 +166,14 @@ def banned_name(name: str) -> list[str]:
 
 def undocumented_module(text: str) -> list[str]:
     """Find a file that does not say what it is for."""
-    return [] if ast.get_docstring(ast.parse(text)) else ["1: say what this file is for"]
+    return [] if ast.get_docstring(_tree(text)) else ["1: say what this file is for"]
 
 
 def ways_not_to_run(text: str) -> list[str]:
     """Find tests that may not run: a skip or an expected failure."""
     return [
         f"{node.lineno}: a test that may not run ({node.attr})"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_tree(text))
         if isinstance(node, ast.Attribute)
         and node.attr in WAYS_NOT_TO_RUN
         and _last_two(node).partition(".")[0] in ("pytest", "mark")

@@ -41,6 +41,22 @@ class Peephole:
         found = self.execute("select tablename from pg_tables where schemaname = 'public'")
         return [str(name) for (name,) in found.fetchall()]
 
+    def wipe(self) -> None:
+        """Delete every row, in one transaction, and begin to count anew."""
+        clean = {
+            "counter": "update counter set value = 0",
+            "store": "update store set key_name = null",
+        }
+        rows = [clean.get(table, f'delete from "{table}"') for table in self.tables()]
+        # No reference is looked after meanwhile.
+        role = "set local session_replication_role = replica"
+        self.execute("; ".join(("begin", role, *rows, "commit")))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server still answers here, as far as is known."""
+        return not self._connection.closed
+
     def close(self) -> None:
         """Give the connection back."""
         self._connection.close()
@@ -67,6 +83,19 @@ class Place:
         self._admin.execute(f"create database {self._empty} owner {ROLE}")
         bring_up(address(folder, self._empty), SCHEMA)
         self._spare: list[str] = []
+        self._looks: dict[str, Peephole] = {}
+
+    def look(self, name: str) -> Peephole:
+        """Return the one peephole of a database; a new one costs more than what is seen there."""
+        found = self._looks.get(name)
+        if found is None or not found.is_open:
+            found = self._looks[name] = Peephole(superuser(self.folder, name))
+        return found
+
+    def look_away(self, name: str) -> None:
+        """Close the peephole of a database: a template must have no sessions."""
+        if name in self._looks:
+            self._looks.pop(name).close()
 
     def make(self, source: str | None = None) -> str:
         """Make a database that is a copy of another, or an empty store, which may be used again."""
@@ -81,20 +110,13 @@ class Place:
 
     def give_back(self, name: str) -> None:
         """Empty a database for the next world; that is ten times as fast as a new one."""
-        database = Peephole(superuser(self.folder, name))
-        database.execute("set session_replication_role = replica")  # no reference is looked after
-        for table in database.tables():
-            if table == "counter":
-                database.execute("update counter set value = 0")
-            elif table == "store":
-                database.execute("update store set key_name = null")
-            else:
-                database.execute(f'delete from "{table}"')
-        database.close()
+        self.look(name).wipe()
         self._spare.append(name)
 
     def close(self) -> None:
         """Let the server go; its databases go with it."""
+        for name in [*self._looks]:
+            self.look_away(name)
         self._admin.close()
 
 
@@ -113,31 +135,30 @@ class PostgresWorld(World):
         backend.beside.clock = lambda: 0  # as SQLite's, so that leases can be compared
         backend.beside.timeline = lambda: None
         self._backend, self.store = backend, self._make(backend)
-        self._peephole = Peephole(url)
         return self
 
     async def close(self) -> None:
         """Give back every store that was opened."""
         for heir in self._heirs:
             await heir.close()
-        await self._leave()
+        await self._backend.close()
         self._place.give_back(self._name)
 
     async def _leave(self) -> None:
         await self._backend.close()
-        self._peephole.close()
+        self._place.look_away(self._name)
 
     @property
     def connection(self) -> Any:
         """A way to look at what the verbs wrote."""
-        return self._peephole
+        return self._place.look(self._name)
 
     def dump(self) -> Dump:
         """Read every row of every table."""
-        execute = self._peephole.execute
+        execute = self.connection.execute
         rows = {
             name: sorted(execute(f'select * from "{name}"').fetchall(), key=repr)
-            for name in self._peephole.tables()
+            for name in self.connection.tables()
         }
         rows["upkeep"] = [row for row in rows["upkeep"] if row[0] not in MARKS]
         return rows

@@ -63,8 +63,10 @@ CASES = [
 ]
 
 
-def cost_s(language: Language, unit: str, head: str, tail: str, size: int) -> float:
-    """Answer how long an analysis computes."""
+def cost_s(
+    language: Language, unit: str, head: str, tail: str, size: int, enough_s: float = 0
+) -> float:
+    """Answer how long an analysis computes; it is not measured again once that is little enough."""
     text = head + unit * ((size - len(tail)) // len(unit.encode())) + tail
 
     def once_s() -> float:
@@ -78,7 +80,10 @@ def cost_s(language: Language, unit: str, head: str, tail: str, size: int) -> fl
     gc.collect()
     gc.disable()
     try:
-        return min(once_s() for _ in range(3))
+        least_s = once_s()
+        for _ in range(2):
+            least_s = least_s if least_s <= enough_s else min(least_s, once_s())
+        return least_s
     finally:
         gc.enable()
 
@@ -88,9 +93,11 @@ def test_four_times_the_text_costs_about_four_times_as_much(
     language: Language, unit: str, head: str, tail: str
 ) -> None:
     """X2, W6: a source of any size allowed is read within its limit."""
-    small_s = cost_s(language, unit, head, tail, SMALL_BYTES)
-    large_s = cost_s(language, unit, head, tail, LARGE_BYTES)
-    assert large_s <= RATIO_MAX * max(small_s, SHORTEST_S), (small_s, large_s)
+    enough_s = RATIO_MAX * SHORTEST_S
+    large_s = cost_s(language, unit, head, tail, LARGE_BYTES, enough_s)
+    if large_s > enough_s:
+        small_s = cost_s(language, unit, head, tail, SMALL_BYTES)
+        assert large_s <= RATIO_MAX * small_s, (small_s, large_s)
 
 
 @pytest.mark.parametrize("language", list(Language))
