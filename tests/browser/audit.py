@@ -5,7 +5,6 @@ Law: axe finds nothing, nothing is wider than the window, and nothing needs a sc
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Final
 from playwright.sync_api import BrowserContext, Page, expect
 
 from duly.faces.web.look import HTML, _write
-from tests.browser.judge import AXE, BY_LOOK, LOOKS, SOME_LOOKS, list_findings
-from tests.browser.picture import shrink
+from tests.browser.judge import AXE, LOOKS, SOME_LOOKS, list_findings
+from tests.browser.picture import take
 from tests.browser.stand import NARROW, WIDE, Person
 from tests.browser.walk import article, letter
 
@@ -28,8 +27,6 @@ PICTURES: Final = {
     "/w/letters/versions/1.0..2.0": "page-versions",
 }
 REFUSED: Final = re.compile(r"\b(?:400|404|409)\b")  # pages that say no: a browser notes them
-PICTURE_HEIGHT_MAX: Final = 900
-KEEP: Final = "PAGE_PICTURES"  # where the pictures of docs/page.md are written
 PAGES: Final = (
     *("/", "/w/letters", "/w/letters/outputs", "/w/letters/runs", "/w/letters/versions"),
     *("/w/letters/versions/1.0", "/w/letters/versions/1.0..2.0", "/w/mail-to-table/setup"),
@@ -92,7 +89,7 @@ def audit(person: Person, pictures: Path) -> None:
             page.emulate_media(color_scheme=scheme)
             found += list_findings(page, f"{path} ({scheme})", rules)
             if (size, scheme) in PICTURED and (name := PICTURES.get(path)) is not None:
-                _take(page, pictures / f"{name}-{size['width']}.png")
+                take(page, pictures / f"{name}-{size['width']}.png")
     window.close()
     found += _without_scripts(person, source, names)
     person.problems[:] = [each for each in person.problems if not REFUSED.search(each)]
@@ -108,9 +105,10 @@ def _without_scripts(person: Person, axe: str, names: dict[str, str]) -> Iterato
     for path in PAGES:
         page.goto(path.format(**names))
         page.evaluate(axe)
-        for size in (WIDE, NARROW):
+        for size, scheme, rules in SOME_LOOKS:
             page.set_viewport_size(size)
-            yield from list_findings(page, f"{path} (no script)", None if size is WIDE else BY_LOOK)
+            page.emulate_media(color_scheme=scheme)
+            yield from list_findings(page, f"{path} ({scheme}, no script)", rules)
     window.close()
 
 
@@ -140,19 +138,6 @@ def _names(page: Page, person: Person) -> dict[str, str]:
         "seq": seq,
         "bus": str(told.get_attribute("data-key")),
     }
-
-
-def _take(page: Page, path: Path) -> None:
-    height = min(page.evaluate("document.documentElement.scrollHeight"), PICTURE_HEIGHT_MAX)
-    width = page.evaluate("document.documentElement.clientWidth")
-    page.screenshot(
-        path=path,
-        full_page=True,
-        clip={"x": 0, "y": 0, "width": width, "height": height},
-        animations="disabled",
-    )
-    if KEEP in os.environ:  # to be kept, and seconds of work
-        shrink(path)
 
 
 def without_javascript(person: Person) -> None:

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from playwright.sync_api import Locator, Page, Route, expect
 
+from duly.words import offered as words
+from tests.browser.judge import judge
 from tests.browser.stand import Person, call
-from tests.browser.walk import article, follows, letter
+from tests.browser.walk import HIDDEN, HOSTILE, article, follows, letter
+from tests.connectors.mcp_server import TOOLS
 from tests.faces.real import wait_for
 
 OPEN_PAGES: Final = ("/", "/w/letters", "/why/letters", "/m/{mutation}", "/runs/{run}")
@@ -188,14 +191,54 @@ def changed_call_stays_on_every_page(person: Person, page: Page) -> None:
         tab.evaluate("delete document.querySelector('main form').dataset.sent")
         act = "Reject" if path == "/" else "Approve"
         shown.get_by_role("button", name=act).click()
-        expect(tab.locator("h1")).to_contain_text("Conflict")
+        expect(tab.locator("h1")).to_contain_text("The call changed")
+        expect(tab.locator("dd.meant")).to_have_count(2)  # the body, on both sides
         for text in ("Dear Ada", "Dear Hedy"):
             expect(tab.locator("div.sides dl.form", has_text=text)).to_be_visible()
+        if path == "/":
+            judge(person, tab, "a call that changed", "page-conflict")
         tab.close()
     _forgive(person)
     person.goes(page, "/")
     article(page, "Letter to Hans").get_by_role("button", name="Reject").click()
     expect(page.locator("article")).to_have_count(0)
+
+
+def dead_letters_are_decided(person: Person, page: Page) -> None:
+    """B5: what an extension gave up stands on the bus with its error: once more, or put away."""
+    person.goes(page, "/bus")
+    for _ in range(2):
+        assert call(person.folder, "bus", "emit", "lamp.lit", "{}").exit_code == 0
+    given_up = page.locator("article", has_text="The lamp is broken")
+    expect(given_up).to_have_count(2)
+    judge(person, page, "dead letters")
+    given_up.first.get_by_role("button", name="Retry").click()  # in vain
+    expect(given_up).to_have_count(2)
+    (person.folder / "mended").touch()
+    given_up.first.get_by_role("button", name="Retry").click()
+    expect(given_up).to_have_count(1)
+    given_up.get_by_role("button", name="Discard").click()
+    expect(given_up).to_have_count(0)
+    assert (person.folder / "lit").read_text() == "lit\n"
+
+
+def offers_are_read_and_agreed_to(person: Person, page: Page) -> None:
+    """M7, G9: what a server offers is shown whole; one that changed is agreed to in nothing."""
+    person.goes(page, "/connect/notes")
+    page.get_by_role("button", name=words.ASK_OFFERS).click()
+    expect(page.locator("article", has_text="addNote")).to_contain_text("Add a note.")
+    judge(person, page, "what a server offers")
+    other = [TOOLS[0], {**TOOLS[1], "description": HOSTILE}]
+    (person.folder / "tools.json").write_text(json.dumps(other))
+    page.get_by_role("button", name=words.AGREE).click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was agreed to")
+    assert not HIDDEN & set(page.locator("main").inner_text())
+    assert page.locator("main script, main img").count() == 0
+    judge(person, page, "other tools than were shown")
+    page.get_by_role("button", name=words.AGREE).click()
+    expect(page.get_by_role("status")).to_contain_text("Agreed to: 2 tools.")
+    judge(person, page, "tools that were agreed to")
+    _forgive(person)
 
 
 def what_is_gone_is_said(person: Person, page: Page) -> None:
@@ -245,5 +288,7 @@ LIVE: Final[tuple[Callable[[Person, Page], None], ...]] = (
     what_comes_up_takes_no_click,
     decided_call_goes_and_the_next_arrives,
     changed_call_stays_on_every_page,
+    dead_letters_are_decided,
+    offers_are_read_and_agreed_to,
     what_is_gone_is_said,
 )

@@ -6,14 +6,33 @@ Chromium writes has three bytes a pixel, packed in a hurry.
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from pathlib import Path
 from typing import Final
 
+from playwright.sync_api import Page
+
+KEEP: Final = "PAGE_PICTURES"  # where the pictures of docs/page.md are written
+PICTURE_HEIGHT_MAX: Final = 900
 SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 STEPS: Final = (16, 24, 32, 48)  # between two values of a colour; the first that leaves 256 is used
 COLOURS_MAX: Final = 256
+
+
+def take(page: Page, path: Path) -> None:
+    """Take a picture of a page as it looks now."""
+    height = min(page.evaluate("document.documentElement.scrollHeight"), PICTURE_HEIGHT_MAX)
+    width = page.evaluate("document.documentElement.clientWidth")
+    page.screenshot(
+        path=path,
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": width, "height": height},
+        animations="disabled",
+    )
+    if KEEP in os.environ:  # to be kept, and seconds of work
+        shrink(path)
 
 
 def shrink(path: Path) -> None:

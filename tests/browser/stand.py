@@ -7,6 +7,7 @@ Law 2  Each page that was opened is watched: an error on its console, or a reque
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from click.testing import Result
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from tests.browser.chromium import find
+from tests.connectors.test_mcp import command
 from tests.faces.real import Running
 from tests.faces.real import call as call_here
 
@@ -32,6 +34,7 @@ NARROW: Final[ViewportSize] = {"width": 360, "height": 740}
 
 SETTINGS: Final = """
 workflows = "workflows"
+extensions = "extensions"
 
 [policy]
 approvals = { "post.*" = "always" }
@@ -49,6 +52,11 @@ use = "outside_post:Post"
 
 [connectors.archive]
 use = "outside_post:Archive"
+
+[connectors.notes]
+use = "mcp"
+command = NOTES
+reads = ["search-*"]
 """
 
 OUTSIDE: Final = """
@@ -96,6 +104,32 @@ class Archive(duly.Connector):
     def keep_tried(self):
         '''Keeps one paper of yours.'''
         return {"what": "A trial of Duly"}
+"""
+
+# Does nothing with what it hears until a file is there.
+LAMP: Final = """
+from pathlib import Path
+
+import duly
+
+HERE = Path(__file__).parents[2]
+
+
+class Main(duly.Extension):
+    async def initialize(self, context):
+        context.subscribe_event("lamp.lit", self.light)
+
+    async def light(self, event):
+        if not (HERE / "mended").exists():
+            raise duly.Refused("The lamp is broken")
+        with (HERE / "lit").open("a") as file:
+            file.write("lit\\n")
+"""
+LAMP_MANIFEST: Final = """
+id: lamp
+name: Lamp
+version: "1.0"
+entrypoint: main:Main
 """
 
 LETTERS: Final = """
@@ -161,6 +195,7 @@ class Person:
     browser: Browser
     state: Any
     problems: list[str] = field(default_factory=list)
+    pictures: Path | None = None
     host: Running | None = None
 
     def context(self, **more: Any) -> BrowserContext:
@@ -230,9 +265,11 @@ def walking(folder: Path) -> Iterator[Person]:
 
 
 def _make(folder: Path) -> None:
-    for name in ("workflows", "mailbox", "tables"):
+    for name in ("workflows", "mailbox", "tables", "extensions/lamp"):
         (folder / name).mkdir(parents=True)
-    (folder / "duly.toml").write_text(SETTINGS)
+    (folder / "duly.toml").write_text(SETTINGS.replace("NOTES", json.dumps(command(folder))))
+    (folder / "extensions/lamp/main.py").write_text(LAMP)
+    (folder / "extensions/lamp/manifest.yaml").write_text(LAMP_MANIFEST)
     (folder / "outside_post.py").write_text(OUTSIDE)
     for name in ("letters", "cards"):
         (folder / "workflows" / f"{name}.py").write_text(LETTERS.replace("NAME", name))

@@ -11,9 +11,9 @@ from typing import Final
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.browser.audit import KEEP, _take
 from tests.browser.chromium import find
 from tests.browser.judge import AXE, BY_LOOK, RUN, TOO_WIDE
+from tests.browser.picture import KEEP, take
 from tests.browser.stand import NARROW, WAIT_MS, WIDE
 from tests.faces.real import PATIENCE_S
 
@@ -88,5 +88,5 @@ def _visit(url: str, pictures: Path) -> None:
             page.set_viewport_size(WIDE)
             page.emulate_media(color_scheme="light")
             until(page, "replies", int(INVOICES))
-        _take(page, pictures / "demo-1280.png")
+        take(page, pictures / "demo-1280.png")
         browser.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.audit import KEEP, audit, without_javascript
+from tests.browser.audit import audit, without_javascript
 from tests.browser.live import LIVE, is_as_reloaded
+from tests.browser.picture import KEEP
 from tests.browser.stand import WAIT_MS, walking
 from tests.browser.walk import WALKS
 
@@ -22,6 +23,7 @@ def test_a_person_walks_through_every_page(tmp_path: Path, subtests: pytest.Subt
     expect.set_options(timeout=WAIT_MS)
     pictures = Path(os.environ.get(KEEP) or tmp_path)
     with walking(tmp_path / "project") as person:
+        person.pictures = pictures
         page = person.context().new_page()
         for walk in (*WALKS, *LIVE):
             with subtests.test(walk.__name__):

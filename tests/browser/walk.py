@@ -136,7 +136,7 @@ def changed_call_stays_as_it_was_shown(person: Person, page: Page) -> None:
     assert each.get_attribute("data-hash") == shown
     expect(each).not_to_contain_text("Dear Eve")
     each.get_by_role("button", name="Approve").click()
-    expect(page.locator("h1")).to_contain_text("Conflict")
+    expect(page.locator("h1")).to_contain_text("The call changed")
     expect(page.locator("main")).to_contain_text("Dear Eve")
     judge(person, page, "a conflict")
     person.problems[:] = [each for each in person.problems if "409" not in each]

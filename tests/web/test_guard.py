@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pytest
@@ -326,6 +327,12 @@ async def test_the_style_sheet_alone_may_be_kept() -> None:
     assert (reply.status, reply["content-type"]) == (200, "text/css; charset=utf-8")
     assert reply["cache-control"] == "public, max-age=3600"
     assert len(reply.body) <= 12 * 1024
+    # What is dark is other colours and nothing else, so axe looks for these alone (decision 521).
+    _, dark, rest = reply.text.partition("@media (prefers-color-scheme: dark) {\n  :root {\n")
+    lines = rest.partition("\n  }\n}\n")[0].splitlines()
+    assert dark
+    assert all(re.fullmatch(r"    (--[a-z-]+: #[0-9a-f]{6}; ?)+", each) for each in lines)
+    assert "prefers-color-scheme" not in rest
 
 
 async def test_the_script_of_a_page_is_no_longer_than_was_decided() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from duly.api.elsewhere import foreign_kinds
+from duly.api.elsewhere import ForeignKind, foreign_kinds
 from duly.api.project import FILE, Project
 from duly.api.simulator import ProjectSimulator
 from duly.api.trust import check_file, judge_imports
@@ -160,7 +160,8 @@ def lock_of(project: Project, connector: str) -> Path:
 
 def find_class(project: Project, use: str) -> type[Connector]:
     """Return the class that `use` names; nothing of it is called."""
-    place, use = _where(project), _resolve(use)
+    place, kind = _where(project), _foreign_kind(use)
+    use = use if kind is None else kind.target
     if ":" not in use and use not in CONNECTORS:
         facts = {"place": place, **nearest(use, CONNECTORS)}
         raise ConfigError(code="not_built_in", subject=use, facts=facts)
@@ -173,8 +174,9 @@ def _connectors(project: Project) -> Iterator[Connector]:
     for name, table in project.config.connectors.items():
         place = f"{_where(project)}: [connectors.{name}]"
         given = dict(table)
-        if isinstance(given.get("use"), str):
-            given["use"] = _resolve(given["use"])
+        kind = _foreign_kind(given.get("use"))
+        if kind is not None:
+            given["use"] = kind.target
         made = _make(project, place, CONNECTORS, name, given, _check_connector)
         if getattr(made, "name", None) != name:
             made.name = name  # what scripts call it is said in the file
@@ -182,15 +184,15 @@ def _connectors(project: Project) -> Iterator[Connector]:
             Registry([made])  # alone, so that what is wrong with it is told with its table
         except DulyError as error:
             raise _at(place, error) from error
+        made._foreign = None if kind is None else kind.told()
         yield made
 
 
-def _resolve(use: str) -> str:
-    """Return "module:name" of a kind that another package brings; what is built in stays."""
-    if ":" in use or use in CONNECTORS:
-        return use
-    found = foreign_kinds(CONNECTORS).get(use)
-    return use if found is None else found.target
+def _foreign_kind(use: object) -> ForeignKind | None:
+    """Find a kind that another package brings; what is built in is none, nor "module:name"."""
+    if not isinstance(use, str) or ":" in use or use in CONNECTORS:
+        return None
+    return foreign_kinds(CONNECTORS).get(use)
 
 
 def _channels(project: Project) -> Iterator[Channel]:

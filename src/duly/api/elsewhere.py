@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from duly.rules.foreign import ForeignCode
 from duly.testing.exam_record import ExamRecord, read_exam
 
 GROUP: Final = "duly.connectors"
@@ -31,6 +32,13 @@ class ForeignKind:
     name: str
     target: str
     package: str
+
+    def told(self) -> ForeignCode:
+        """Return what is known of its code, as it is shown before a grant."""
+        found = self.exam()
+        if found is None:
+            return ForeignCode(self.package, None, {}, is_stale=False)
+        return ForeignCode(self.package, found.code, found.points, found.is_stale)
 
     def exam(self) -> ExamRecord | None:
         """Read what its package says of its exam; None if its code is not found."""

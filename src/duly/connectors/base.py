@@ -49,6 +49,7 @@ from duly.env import CALL
 from duly.errors import AuthNeeded, Invalid, NotFound
 from duly.rules.blob import Blob
 from duly.rules.catalog import SNAKE, TAKEN, ToolKind, camel
+from duly.rules.foreign import ForeignCode
 from duly.rules.value import Json
 
 C = TypeVar("C")
@@ -391,6 +392,7 @@ class Connector:
 
     # These are attributes of the class, since a subclass need not call our constructor.
     _origin: str | None = None  # where its service is, if that is named in the settings (K4)
+    _foreign: ForeignCode | None = None  # of a connector that another package brings (K14)
     _secret_names: tuple[str, ...] = ()  # which secrets it asks for
     _vault: Vault | None = None
     _keeper: Any = None  # refreshes tokens (K9): a `Keeper` of `oauth.py`

@@ -20,6 +20,7 @@ from duly.engine.proof import Prover, find_basis, is_valid
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.asking import Answering, ProofBy, ProofFault, ProofStatus, SecretTimes
 from duly.rules.catalog import Tool, ToolKind, bind, make_form
+from duly.rules.foreign import ForeignCode
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.value import Json, nearest
@@ -74,7 +75,8 @@ class NeededSecret:
 class Connection:
     """A connection to an outside service: its place, secrets and changes, and what waits for it.
 
-    `pins` says that its tools are those of a server to which a person agreed (M7).
+    `pins` says that its tools are those of a server to which a person agreed (M7), `foreign` of
+    which package its code is, where it is not built in or the project's own.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Connection:
     waiting: int
     sign_in: SignInNeeded | None = None
     pins: bool = False
+    foreign: ForeignCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,7 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
         ),
         sign_in=sign_in_needed(parts, vault, name),
         pins=name in find_pinning(parts.outside),
+        foreign=parts.outside.foreign(name),
     )
 
 

@@ -206,7 +206,7 @@ class SeenReads:
             judge_read(self.desk, tool, args, self.calls)
         answer = await parts.outside.read(tool, args)
         shown = redact(dict(args), parts.outside.secrets())
-        key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}))
+        key = (tool.name, make_form(tool, shown if isinstance(shown, dict) else {}, is_brief=True))
         self.times[key] += 1
         self.items.setdefault(key, _count(answer))
         found = self.found.setdefault(tool.name, {})

@@ -9,7 +9,7 @@ Law 3: arguments are checked against the parameters before permission and ledger
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from keyword import iskeyword
@@ -67,6 +67,7 @@ TYPES_OF: Final[Mapping[type, frozenset[JsonType]]] = MappingProxyType(
 
 TOOL_NAME_CHARS: Final = 100
 LABEL_CHARS: Final = 50
+PLAIN_NAME: Final = re.compile(r"\w[\w .,/()%&+#-]*")  # of a field in a form
 FORM_BYTES_MAX: Final = 64 * 1024 * 1024  # arguments were checked before they came here
 SNAKE: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
@@ -247,38 +248,56 @@ def amend_args(tool: Tool, args: Mapping[str, Json], given: Mapping[str, Json]) 
     return amended
 
 
-def make_form(tool: Tool | None, args: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+def make_form(
+    tool: Tool | None, args: Mapping[str, Json], *, is_brief: bool = False
+) -> tuple[tuple[str, str], ...]:
     """Write a call as a form: what its tool wants a person to see, under which names, in full (A3).
 
-    Of a tool that declares nothing every argument is shown under its own name.
+    Of a tool that declares nothing every argument is shown under its own name. A brief form has an
+    object on one line, as a sentence can quote it.
     """
     parameters = () if tool is None else tool.parameters
     labelled = [(each.name, each.label) for each in parameters if each.label is not None]
     rest = [name for name in args if name not in dict(labelled)]
     shown = [*labelled, *((name, name) for name in rest)]
-    return tuple((label, _text_of(args.get(name))) for name, label in shown)
+    is_long = has_lines if is_brief else has_fields
+    return tuple((label, _text_of(args.get(name), is_long)) for name, label in shown)
 
 
-def _text_of(value: Json) -> str:
-    """Write a value in full; a text keeps its lines, also one inside an object or a list (A3).
+def _text_of(value: Json, is_long: Callable[[Json], bool]) -> str:
+    """Write a value in full: a line for each field of an object, and for each line of a text (A3).
 
-    There each line is marked as one, so that no text looks like another field.
+    Inside an object or a list each line of a text is marked as one, and a name that could be taken
+    for more than a name is written as JSON: no text and no name looks like another field.
     """
     if value is None or isinstance(value, str):
         return value or ""
-    if not has_lines(value):
+    if not is_long(value):
         return encode(value, limit_bytes=FORM_BYTES_MAX)
     whole = cast("dict[str, Json] | list[Json]", value)
-    fields = whole.items() if isinstance(whole, dict) else [("-", each) for each in whole]
-    return "\n".join(f"{name}:{_inside(each)}" for name, each in fields)
+    if isinstance(whole, list):
+        return "\n".join(f"-:{_inside(each, is_long)}" for each in whole)
+    return "\n".join(f"{_name_of(name)}:{_inside(each, is_long)}" for name, each in whole.items())
 
 
-def _inside(value: Json) -> str:
-    if not has_lines(value):
+def _name_of(name: str) -> str:
+    is_plain = PLAIN_NAME.fullmatch(name) is not None
+    return name if is_plain else encode(name, limit_bytes=FORM_BYTES_MAX)
+
+
+def _inside(value: Json, is_long: Callable[[Json], bool]) -> str:
+    if not is_long(value):
         return f" {encode(value, limit_bytes=FORM_BYTES_MAX)}"
-    text = _text_of(value)
+    text = _text_of(value, is_long)
     mark = "  | " if isinstance(value, str) else "  "
     return "".join(f"\n{mark}{line}" for line in text.split("\n"))
+
+
+def has_fields(value: Json) -> bool:
+    """Tell whether an object that has a field, or a text of several lines, is in a value."""
+    if isinstance(value, list):
+        return any(map(has_fields, value))
+    return bool(value) if isinstance(value, dict) else has_lines(value)
 
 
 def has_lines(value: Json) -> bool:

@@ -258,7 +258,7 @@ def gather_values(calls: Iterable[tuple[Tool, Mapping[str, Json]]]) -> tuple[See
     """Gather what each argument was in all calls, under the name that a person sees."""
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for tool, args in calls:
-        for label, text in make_form(tool, args):
+        for label, text in make_form(tool, args, is_brief=True):
             seen.setdefault((tool.name, label), {})[text] = None
     return tuple(
         SeenValues(tool, label, len(texts), tuple(map(_cut, [*texts][:VALUES_MAX])))

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 
 from duly.rules.asking import AskedHow, ProofBy
 from duly.words.asking import say_trial as say_trial
+from duly.words.exam import tell_foreign as tell_foreign
+from duly.words.exam import uses as uses
 from duly.words.oauth import BRING_ADDRESS as BRING_ADDRESS
 from duly.words.oauth import NOT_AGREED as NOT_AGREED
 from duly.words.oauth import OPEN_ADDRESS as OPEN_ADDRESS
@@ -75,6 +77,8 @@ PROPOSED_FIRST: Final = "The script wanted this call:"
 NOT_SENT: Final = (
     "Nothing was sent. Compare the two calls, then decide about the one that waits now."
 )
+CALL_CHANGED: Final = "The call changed"
+DIFFERS: Final = "differs"
 SHOWN_THEN: Final = "What you were shown"
 WAITS_NOW: Final = "What waits now"
 NOT_KEPT: Final = "It is not kept any more."
@@ -191,6 +195,7 @@ KNOWN_WORDS: Final = {
     "settled": "a person settled it",
     "unsent": "not sent",
 }
+LONG_CHARS: Final = 2000  # about a screen
 SETTLE: Final = "Say what became of it"
 # A button that settles says what it answers.
 ANSWERS: Final = {
@@ -306,6 +311,11 @@ def say_lacks(found: Mapping[str, Any]) -> str:
     if unproven:
         return f"{unproven} of {len(trials)} proofs to make"
     return "proven with your account" if trials else "nothing to prove"
+
+
+def say_length(text: str) -> str:
+    """Say how long a text is that fills more than a screen; nothing of a shorter one."""
+    return f"{len(text):,} characters" if len(text) > LONG_CHARS else ""
 
 
 def say_together(count: int) -> str:

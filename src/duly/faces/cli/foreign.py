@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duly.faces.cli.base import confirm, hint, is_terminal
-from duly.words.exam import say_exam
+from duly.words.exam import say_exam, say_foreign
 
 if TYPE_CHECKING:
     from duly.api.elsewhere import ForeignKind
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 def tell_kind(kind: ForeignKind) -> str:
     """Say where a kind comes from, which code it is, and what was examined of it."""
-    exam = kind.exam()
-    if exam is None:
-        return say_exam(kind.package, None, {}, is_stale=False)
-    return say_exam(kind.package, exam.code, exam.points, is_stale=exam.is_stale)
+    told = kind.told()
+    return say_exam(told.package, told.code, told.points, is_stale=told.is_stale)
 
 
 def tell_before_grant(face: Face, capability: str) -> None:
@@ -36,4 +34,4 @@ def tell_foreign(project: Project, connector: str) -> str | None:
     from duly.api.connecting import find_foreign
 
     kind = find_foreign(project, connector)
-    return None if kind is None else f"{connector} is of another package: {tell_kind(kind)}."
+    return None if kind is None else say_foreign(connector, tell_kind(kind))

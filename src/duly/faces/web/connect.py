@@ -21,11 +21,12 @@ from duly.api.session import Session
 from duly.errors import Invalid
 from duly.faces.web.body import read_arguments
 from duly.faces.web.form import go
-from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, render
 from duly.faces.web.sign import read_form
 from duly.faces.web.stream import Show
 
+GRANT: Final = "/act/grant"
 FIELDS: Final = ("tool", "seen")
 CODE_CHARS_MAX: Final = 100
 WELL: Final = 200
@@ -45,6 +46,14 @@ async def connection(request: Request) -> Sheet:
     found = await _ask(visit_of(request).session, request.path_params["name"])
     told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": None}
     return Sheet("connect.html", told)
+
+
+async def ask_foreign(visit: Visit) -> list[dict[str, Any]]:
+    """Ask which connectors other packages bring, for a person who could grant something (K14)."""
+    if not visit.may(GRANT):
+        return []
+    found: Any = await visit.session.call("connections")
+    return [{name: each[name] for name in ("name", "foreign")} for each in found if each["foreign"]]
 
 
 async def begin_sign_in(request: Request) -> Response:

@@ -13,6 +13,7 @@ from duly.api.session import Session
 from duly.api.value import Json
 from duly.api.word import MutationStatus
 from duly.errors import DulyError, NotFound, see, short
+from duly.faces.web.connect import ask_foreign
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.flow import FORMS_MAX, ask_forms, ask_unknown
 from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
@@ -121,6 +122,7 @@ async def proposal(request: Request) -> Sheet:
     if is_tried and each["current"] and each["replaces"]:
         past = await visit.session.call("what_if", workflow=each["workflow"], source=_source(told))
     facts = {"each": each, **told, "preview": shown, "past": past}
+    facts["foreign"] = await ask_foreign(visit)
     return Sheet("proposal.html", {**facts, "may_try": may_try, "is_tried": is_tried})
 
 

@@ -16,6 +16,7 @@ from duly.api.session import Session
 from duly.api.word import InputStatus, OutputStatus, Status
 from duly.errors import DulyError, NotFound, see, short
 from duly.faces.web.body import read_pairs
+from duly.faces.web.connect import ask_foreign
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet
@@ -189,6 +190,7 @@ async def versions(request: Request) -> Sheet:
         "newest": newest,
         "older": older(query, found, "version"),
         "source": await session.call("source", workflow=name),
+        "foreign": await ask_foreign(visit_of(request)),
     }
     return Sheet("versions.html", {"each": each, **facts})
 
@@ -246,5 +248,6 @@ async def setup(request: Request) -> Sheet:
         "allowances": await session.call("allowances", workflow=name, limit=ROWS),
         "upcoming": await session.call("upcoming", workflow=name, times=TIMES),
         "senders": [*map(str, HookSender)],
+        "foreign": await ask_foreign(visit_of(request)),
     }
     return Sheet("setup.html", facts)

@@ -3,7 +3,8 @@
 Law 1  A form is followed by a 303, so that a reload sends nothing again; only what is shown once,
        what became of each of several, and what came of an act that changed nothing or something
        else than a person expects, is answered at once.
-Law 2  An approval carries the hash that was shown (G11).
+Law 2  An approval carries the hash that was shown (G11), and each answer to what was shown what
+       that was: a form without it decides nothing.
 Law 3  Where a browser is sent afterwards is a page of ours: a request names it, and gives no
        address.
 """
@@ -42,6 +43,7 @@ WRITE: Final = "write"  # what was written is a proposal, and shown as one
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot reach
 CALL: Final = "call."  # before the id of a call that was ticked; its value is the hash shown
 INPUT: Final = "input."  # before the number of an input that was ticked
+SEEN: Final = "seen"  # what was shown: the hash of a call, or how often it was sent
 SOURCE: Final = ("language", "text")
 ARGUMENT: Final = "args."  # before the name of an argument of a call that a person amends
 ONCE: Final = "once"  # what one form has that no other has: sent twice, it is one event
@@ -152,6 +154,8 @@ def _read(verb: Verb, form: Mapping[str, str]) -> dict[str, Json]:
         if name.startswith(ARGUMENT)
     }
     args = read_arguments(verb, fields.items())
+    if args.get(SEEN) is None and any(each.name == SEEN for each in verb.parameters):
+        raise Invalid(code="missing", path=SEEN, facts={"of": verb.name})
     wholes: dict[str, Json] = {"source": dict(source), "args": dict(amended)}
     return {**args, **{name: whole for name, whole in wholes.items() if whole}}
 

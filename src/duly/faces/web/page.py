@@ -171,6 +171,7 @@ async def settings(request: Request) -> Sheet:
         "secrets": await session.call("secrets"),
         "connections": await session.call("connections"),
         "channels": await session.call("channels"),
+        "foreign": await connect.ask_foreign(visit_of(request)),
         "scopes": [*map(str, Scope)],
     }
     return Sheet("settings.html", facts)

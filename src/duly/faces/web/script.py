@@ -19,6 +19,7 @@ from duly.api.folder import ProjectFolder
 from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid
+from duly.faces.web.connect import ask_foreign
 from duly.faces.web.form import go
 from duly.faces.web.guard import Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, render
@@ -75,6 +76,7 @@ async def _look(visit: Visit, name: str) -> dict[str, Any]:
     read = await asyncio.to_thread(folder.read_script, name)
     source: Json = {"language": str(read.language), "text": read.text, "name": read.name}
     told: dict[str, Any] = {"name": name, "source": source, "seen": read.hash, "is_changed": False}
+    told["foreign"] = await ask_foreign(visit)
     try:
         preview = await visit.session.call("preview", source=source, text_only=True)
     except DulyError as error:

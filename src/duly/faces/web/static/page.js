@@ -76,12 +76,10 @@ function isAlike(one, other) {
 
 function isBusy(node) {
   if (node.nodeType !== 1) return false;
-  if (node.contains(document.activeElement)) return true;
-  return [...node.querySelectorAll("input, textarea, select")].some(isTouched);
+  return node.contains(document.activeElement) || [...node.querySelectorAll("input, textarea, select")].some(isTouched);
 }
 
 function isTouched(field) {
-  if (field.type === "hidden") return false;
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;
   if (field.nodeName === "SELECT") return field.dataset.touched !== undefined;
   return field.value !== field.defaultValue;
@@ -112,15 +110,13 @@ function morphChildren(old, fresh) {
   const hadRows = isList && old.querySelector("[data-key]") !== null;
   const keyed = new Map();
   for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
+  const stays = new Set([...fresh.childNodes].map(keyOf));
   let place = pass(old.firstChild);
   for (const wanted of [...fresh.childNodes]) {
     const key = keyOf(wanted);
-    while (place && keyOf(place) && keyOf(place) !== key && !fresh.querySelector(`:scope > ${named(keyOf(place))}`)) {
-      place = pass(drop(place));
-    }
-    let match = key ? keyed.get(key) : place && isAlike(place, wanted) ? place : null;
-    if (match && !isAlike(match, wanted)) match = null;
-    if (match) {
+    while (place && keyOf(place) && !stays.has(keyOf(place))) place = pass(drop(place));
+    const match = key ? keyed.get(key) : place;
+    if (match && isAlike(match, wanted)) {
       if (match !== place) old.insertBefore(match, place);
       else place = pass(place.nextSibling);
       morph(match, wanted);
@@ -138,11 +134,6 @@ function morphChildren(old, fresh) {
 function pass(node) {
   while (node && node.nodeType === 1 && node.classList.contains("new")) node = node.nextSibling;
   return node;
-}
-
-function named(key) {
-  const quoted = CSS.escape(key);
-  return `:is([data-key="${quoted}"], [id="${quoted}"])`;
 }
 
 // Something that a person is busy with stays until they are done with it. Where it goes, what moves
@@ -163,6 +154,7 @@ function countNew() {
     const around = list.closest("table") || list;
     let bar = around.previousElementSibling;
     if (!bar || bar.className !== "new") {
+      if (!rows.length) continue;
       bar = document.createElement("div");
       bar.className = "new";
       bar.setAttribute("role", "status");
@@ -170,10 +162,8 @@ function countNew() {
       around.before(bar);
     }
     if (!rows.length) bar.remove();
-    const button = bar.firstChild;
-    button.type = "button";
-    button.textContent = `${rows.length} ${body.dataset.new}`;
-    button.onclick = () => {
+    bar.firstChild.textContent = `${rows.length} ${body.dataset.new}`;
+    bar.firstChild.onclick = () => {
       for (const row of rows) row.hidden = false;
       bar.remove();
     };
@@ -206,45 +196,37 @@ document.addEventListener("submit", (event) => {
 
 // -- Keys ------------------------------------------------------------------------------------------
 
-function items() {
-  return [...document.querySelectorAll("[data-item]")].filter((each) => !each.hidden);
-}
-
 function move(step) {
-  const all = items();
+  const all = [...document.querySelectorAll("[data-item]")].filter((each) => !each.hidden);
   if (!all.length) return;
   const old = document.querySelector(".at");
   const at = old ? all.indexOf(old) + step : step > 0 ? 0 : all.length - 1;
   const next = all[Math.min(Math.max(at, 0), all.length - 1)];
-  if (old) old.classList.remove("at");
+  old?.classList.remove("at");
   next.classList.add("at");
   next.scrollIntoView({ block: "nearest" });
-  const link = next.querySelector("a[href], button");
-  if (link) link.focus({ preventScroll: true });
+  next.querySelector("a[href], button")?.focus({ preventScroll: true });
 }
 
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
-  a: () => press("a"),
-  r: () => press("r"),
+  a: press,
+  r: press,
   "/": () => {
     const field = document.querySelector("[data-find]");
-    if (field) field.focus();
-    else location.href = document.querySelector('nav a[href$="/find"]').href;
+    field ? field.focus() : document.querySelector('nav a[href$="/find"]')?.click();
   },
   "?": () => document.getElementById("keys").showModal(),
 };
 
 function press(act) {
-  const at = document.querySelector(".at") || document;
-  const button = at.querySelector(`[data-act="${act}"]`);
-  if (button) button.focus();
+  (document.querySelector(".at") || document).querySelector(`[data-act="${act}"]`)?.focus();
 }
 
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
   if (isTyping || !(event.key in KEYS) || document.querySelector("dialog[open]")) return;
   event.preventDefault();
-  KEYS[event.key]();
+  KEYS[event.key](event.key);
 });
