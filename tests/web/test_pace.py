@@ -173,10 +173,10 @@ def test_no_more_is_saved_up_than_the_pages_need(monkeypatch: pytest.MonkeyPatch
         for _ in range(10):
             await asyncio.sleep(QUIET_S)
             begun_s = host.busy_s
-            for _ in range(300):
+            for _ in range(500):
                 await asyncio.sleep(0.01)
                 host.written.set()
-            saved_s, earned_s = stream.SAVED_LOOKS * PAGES * host.cost_s, 3 / (stream.REST + 1)
+            saved_s, earned_s = stream.SAVED_LOOKS * PAGES * host.cost_s, 5 / (stream.REST + 1)
             assert host.busy_s - begun_s < saved_s + earned_s + 2 * host.cost_s
 
     pace(monkeypatch, work)
