@@ -13,6 +13,7 @@ from duly.desk.offer import OFFERS, Place
 from duly.faces.web.guard import HEADERS
 from duly.faces.web.stream import Written
 from duly.fact import Offer
+from duly.rules.catalog import has_lines
 from duly.rules.verb import Scope
 from duly.rules.word import Act
 from tests.breaks import Break
@@ -30,6 +31,9 @@ RATE = ("tests/web/test_rate.py",)
 ACT = ("tests/web/test_act.py",)
 CONNECT = ("tests/web/test_connect.py",)
 PACE = ("tests/web/test_pace.py",)
+REPLAY = ("tests/web/test_replay.py",)
+FORM = ("tests/words/test_form.py",)
+CATALOG = "duly.rules.catalog"
 SEARCH = ("tests/web/test_search.py",)
 TRIAL = ("tests/web/test_trial.py",)
 
@@ -373,4 +377,8 @@ BREAKS = (
     _break("G13", f"{WEB}.stream", "PAUSE_S", 0.3, PACE, "a page is made three times a second"),
     _break("G13", f"{WEB}.stream", "SAVED_MS_MAX", 0, PACE, "a page holds up the next ones"),
     _break("G13", f"{WEB}.stream", "REST", 6, PACE, "pages take a seventh of the time"),
+    _break("G13", f"{WEB}.stream", "SAVED_LOOKS", 99, PACE, "pages save more than they need"),
+    _break("G11", f"{WEB}.form", "SEEN", "none", REPLAY, "a form need not say what was shown"),
+    _break("A3", CATALOG, "_name_of", str, FORM, "a name within an object looks like a field"),
+    _break("A3", CATALOG, "has_fields", has_lines, FORM, "a row of a table is one line of JSON"),
 )
