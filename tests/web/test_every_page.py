@@ -136,7 +136,7 @@ async def test_what_answers_a_form_is_text(past: tuple[Path, Facts], subtests: A
             ("/approve", {f"call.{change}": "0" * 64}, 200),
             ("/skip", {"input.1": json.dumps(["asks", "in", MARKUP])}, 200),
             ("/act/new_token", {"name": "ci", "scope": "read"}, 200),
-            ("/act/reject", {"mutation": "run_" + MARKUP + UNSEEN}, 404),
+            ("/act/reject", {"mutation": "run_" + MARKUP + UNSEEN, "seen": "0" * 64}, 404),
         ):
             with subtests.test(path):
                 reply = await ask(all_.app, path, "POST", headers=headers, body=form(**fields))

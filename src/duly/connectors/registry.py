@@ -44,7 +44,6 @@ from duly.env import CALL, machine_ms
 from duly.errors import IllegalTransition, Invalid, UnknownOutcome
 from duly.rules.asking import AskedHow, Deleted, KeyIn, ProofBy, SecretTimes
 from duly.rules.catalog import SNAKE, TAKEN, Catalog, Parameter, Risk, Tool, ToolKind
-from duly.rules.foreign import ForeignCode
 from duly.rules.oauth import tokens_in
 from duly.rules.redaction import AT_ONCE_CHARS, Redactor, redact
 from duly.rules.value import Json, canonical, copy, decode, encode, is_light, suggest
@@ -117,10 +116,6 @@ class Registry:
         """Return where the service of each connector is, of those whose settings say it (K4)."""
         found = {name: each._origin for name, each in self._connectors.items()}
         return {name: origin for name, origin in found.items() if origin is not None}
-
-    def foreign(self, name: str) -> ForeignCode | None:
-        """Return what is known of the code of a connector that another package brings (K14)."""
-        return self._connectors[name]._foreign
 
     def is_local(self, tool: str) -> bool:
         """Tell whether a tool needs this very machine (H7)."""

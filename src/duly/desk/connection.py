@@ -258,7 +258,7 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
         ),
         sign_in=sign_in_needed(parts, vault, name),
         pins=name in find_pinning(parts.outside),
-        foreign=parts.outside.foreign(name),
+        foreign=next(each._foreign for each in parts.outside if each.name == name),
     )
 
 
