@@ -17,8 +17,10 @@ from duly.rules.lease import CLOCK_OFF_MAX_MS, LEASE_MS, RENEW_MS, SEND_LEFT_MS
 from duly.rules.share import Kin, Shares
 from duly.store import Store
 from duly.store.base import Fence
+from duly.store.claim import TRACES_MAX
 from duly.store.record import Action
 from duly.store.sqlite import open_sqlite
+from duly.store.upkeep import EVICTED, LEFT
 from duly.testing import Stage
 from duly.testing.env import VirtualEnv
 from tests.store.scene import NOON, WORKFLOW, deployed, deployment
@@ -358,6 +360,22 @@ async def test_a_full_share_keeps_no_person_from_answering(fleet: Fleet) -> None
     await two.claims.leave()
     assert await one.claims.is_watched(WORKFLOW)
     assert await one.claims.take(WORKFLOW) is not None  # it is held here from now on
+
+
+async def test_the_traces_of_gone_hosts_have_a_limit(fleet: Fleet) -> None:
+    """H10: of each kind the oldest goes first; hosts that leave push out no evicted one."""
+    one = fleet.member()
+    await one.claims.join()
+    since = fleet.env.now_ms() - TRACES_MAX
+    many = "with recursive n (i) as (select 1 union all select i + 1 from n where i < ?)"
+    rows = fleet.store.backend._connection  # type: ignore[attr-defined]
+    for way in (EVICTED, LEFT):
+        fill = f"{many} insert into upkeep select ? || 'host_' || i, ? + i from n"
+        rows.execute(fill, (TRACES_MAX, way, since))
+    await one.claims.leave()
+    kept = "select count(*), min(at) - ? from upkeep where substr(name, 1, 5) = ?"
+    for way, oldest in ((EVICTED, 1), (LEFT, 2)):
+        assert rows.execute(kept, (since, way[:5])).fetchall() == [(TRACES_MAX, oldest)]
 
 
 async def test_a_host_says_once_that_its_clock_differs_from_the_servers(

@@ -35,6 +35,7 @@ from duly.store.upkeep import EVICTED, LEFT, TIMELINE, note_restore
 
 EVICTED_KEPT_MS: Final = 30 * 86_400_000  # a host may stand still for so long, and then go on
 LEFT_KEPT_MS: Final = 86_400_000
+TRACES_MAX: Final = 10_000  # of hosts that were evicted, and as many of hosts that have left
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +209,15 @@ def leave(tx: Transaction, host_id: str) -> None:
 
 
 def _leave_trace(tx: Transaction, way: str, host_id: str) -> None:
-    """Write that a host is rightly missing, and forget those that are so for long (law 5)."""
+    """Write that a host is rightly missing, and forget those that are so for long (law 5).
+
+    Of too many the oldest goes. Such a host, if it goes on, takes the store for an older one and
+    pauses everything: the safe side.
+    """
     clock = tx.clock_ms
     tx.write("drop_traces", evicted=clock - EVICTED_KEPT_MS, left=clock - LEFT_KEPT_MS)
     tx.write("put_upkeep", name=f"{way}{host_id}", at=clock)
+    tx.write("limit_traces", most=TRACES_MAX)
 
 
 def claim(

@@ -35,6 +35,13 @@ delete from upkeep where substr(name, 1, 6) = 'blind ' and at not in (select w.b
 -- Hosts that are missing for so long that none of them goes on (H10; scan of upkeep, when a host goes).
 delete from upkeep where (substr(name, 1, 8) = 'evicted ' and at < :evicted) or (substr(name, 1, 5) = 'left ' and at < :left)
 
+-- limit_traces
+-- Of each kind the newest stay: many commands that leave push out no host that was evicted (H10; scan and sort of upkeep, when a host goes).
+delete from upkeep where name in (select t.name from (
+  select u.name, row_number() over (partition by substr(u.name, 1, 5) order by u.at desc, u.name desc) as place
+  from upkeep u where substr(u.name, 1, 8) = 'evicted ' or substr(u.name, 1, 5) = 'left '
+) t where t.place > :most)
+
 -- find_trace
 -- Whether a host is rightly missing (H10).
 select name from upkeep where name in ('evicted ' || :host, 'left ' || :host)
