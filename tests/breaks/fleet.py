@@ -20,6 +20,7 @@ HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
 ROLLED_BACK = "tests/postgres/test_rolled_back.py"
 STANDBY = "tests/postgres/test_standby.py"
+TOOLS = "tests/postgres/test_tools.py"
 UNHEARD = "tests/postgres/test_unheard.py"
 UPGRADE = "tests/postgres/test_upgrade.py"
 WAITS = "tests/postgres/test_waits.py"
@@ -196,6 +197,22 @@ BREAKS = (
         -(10**15),
         (f"{GONE}::test_a_person_who_is_too_early_is_told_so_everywhere",),
         "a host stands in for a machine that has just gone",
+    ),
+    Break(
+        "H7",
+        "duly.store.turn",
+        "list_lacking",
+        lambda tx, host_id, workflow_id: (),
+        (f"{TOOLS}::test_a_host_hands_over_what_a_new_version_needs_and_it_lacks",),
+        "a host runs a version that needs a tool it lacks",
+    ),
+    Break(
+        "H7",
+        "duly.engine.approval",
+        "_is_here",
+        lambda parts, row: True,
+        (f"{TOOLS}::test_a_host_hands_over_what_a_new_version_needs_and_it_lacks",),
+        "a yes is taken only at a host that has the connector",
     ),
     Break(
         "H7",

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
+import duly
 from duly.config import Policy
 from duly.host import Host
+from duly.rules.lease import MACHINE_GONE_MS
 from duly.rules.source import Language, Source
 from duly.rules.standing import Code
 from duly.store.server import look_at_server
 from duly.words import say
 from duly.words.phrase import Clock
 from tests.postgres.stand import FLOW, KEY, Outside, database, deploy, opened, until
+from tests.postgres.test_gone import ask
 from tests.postgres.world import Place
 
 
@@ -98,6 +103,55 @@ async def test_a_host_hands_over_what_a_new_version_needs_and_it_lacks(url: str)
             names = tuple(sorted(each.name or "" for each in await two.hosts()))
             assert found.differing == {"outside": names}
     assert outside.posts == ["a"]
+
+
+class Cut(Outside):
+    """An outside whose answer never comes, and that cannot say yet what became of a call."""
+
+    asked = 0
+    is_cut = True
+
+    @duly.mutation(lag_s=0.1, timeout_s=2, noun="post")
+    async def post(self, call: duly.Call, text: str) -> dict[str, Any]:
+        """Post a note."""
+        self.posts.append(text)
+        raise duly.UnknownOutcome("the line was cut")
+
+    @post.reconcile
+    async def post_happened(self, call: duly.Call) -> Any:
+        """Look whether a note is there."""
+        self.asked += 1
+        return duly.Unsure("not now") if self.is_cut else duly.Applied({})
+
+
+async def test_only_a_host_with_the_connector_asks_about_a_call(url: str) -> None:
+    """H7, L5: the others wait for one, and after ten minutes a person is asked; never too early."""
+    cut = Cut()
+
+    def status() -> str:
+        return str(ask(url, "select status from mutation")[0][0])
+
+    async with opened(url, cut) as able:
+        await deploy(able)
+        await publish(able, "a")
+        await able.drain()
+    since = "select 1 from upkeep where name = 'gone tool outside.post'"
+    async with opened(url, Shop()) as unable, unable.running():
+        await until(lambda: bool(ask(url, since)), "since when no host has the tool")
+        assert (await unable.why("notes")).reason.code == Code.WAITS_FOR_TOOL
+        (change,) = await unable.mutations("notes")
+        ask(url, f"update mutation set updated_at = updated_at - {MACHINE_GONE_MS}")
+        ask(url, f"update upkeep set at = at - {MACHINE_GONE_MS - 60_000} where name like 'gone %'")
+        await asyncio.sleep(1.5)  # two renewals
+        assert status() == "needs_reconcile"
+        ask(url, "update upkeep set at = at - 60000 where name like 'gone %'")
+        await until(lambda: status() == "indeterminate", "the call to be shown to a person")
+        await unable.settle(change.id, "try_again")
+        cut.is_cut, asked = False, cut.asked
+        async with opened(url, cut) as able, able.running():
+            await until(lambda: status() == "applied", "the host that can ask")
+            assert not ask(url, since)
+    assert (cut.posts, cut.asked) == (["a"], asked + 1)
 
 
 async def test_a_host_that_has_not_said_what_it_has_takes_everything(url: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import Fenced, NotFound, Stale
-from duly.rules.share import Shares
+from duly.rules.share import Kin, Shares, offers_of
 from duly.store.base import Fence
 from duly.store.claim import HostRow, HostSeen, Renewed
 from duly.store.record import Action, Recorded
@@ -254,6 +254,52 @@ async def _see_fleet(world: World) -> None:
     assert newest == HostSeen("host_2", "machine:7", NOON + 1, LEASE_MS, serves=False, workflows=0)
 
 
+async def _able_and_unable(world: World) -> None:
+    """Let the version need a tool; of two hosts one has it, and one has other tools."""
+    await _other_joined(world)
+    put = "insert into need select workflow_id, version, 'shop.buy' from version"
+    world.connection.execute(put)
+    for host, tool in (("host_3", "shop.buy"), ("host_4", "mail.send")):
+        await world.store.join(host, now=NOON, lease_ms=LEASE_MS, offers=offers_of([tool], {}))
+
+
+async def _list_lacking(world: World) -> tuple[str, ...]:
+    return await world.store.list_lacking("host_4", WORKFLOW)
+
+
+async def _see_lacking(world: World, answer: tuple[str, ...]) -> None:
+    assert answer == ("shop.buy",)
+    assert await world.store.list_lacking("host_3", WORKFLOW) == ()
+
+
+async def _see_offered(world: World) -> None:
+    """See that a host that says what it has lacks it no more; one that says nothing has all."""
+    both = offers_of(["mail.send", "shop.buy"], {})
+    assert await world.store.list_lacking("host_2", WORKFLOW) == ()
+    with pytest.raises(Stale):
+        await world.store.claim("host_4", WORKFLOW)
+    renewed = await world.store.renew("host_4", lease_ms=LEASE_MS, serves=True, offers=both)
+    assert renewed.shares.counts == {Kin(): 1}
+    assert await _list_lacking(world) == ()
+    # What is shared by hosts that differ is counted for those that can do it.
+    one = await world.store.renew(
+        "host_4", lease_ms=LEASE_MS, serves=True, offers=offers_of([], {})
+    )
+    assert one.shares.counts == {Kin(): 1}
+    await world.store.renew("host_3", lease_ms=LEASE_MS, serves=True)
+    two = await world.store.renew("host_4", lease_ms=LEASE_MS, serves=True)
+    (kin,) = two.shares.counts
+    assert kin.unable == frozenset({"host_4"})
+    assert two.shares.group(kin) == frozenset({"host_3"})
+    workflow = await world.store.get_workflow(WORKFLOW)
+    assert workflow.unserved is None
+    await world.store.leave("host_3")
+    assert (await world.store.get_workflow(WORKFLOW)).unserved == "host_4 shop.buy"
+
+
+LIST_LACKING = ReadCase(
+    "list_lacking", _able_and_unable, _list_lacking, _see_lacking, edge=_see_offered
+)
 LIST_HOSTS = ReadCase("list_hosts", _idle_held, _list_hosts, _see_hosts, edge=_see_fleet)
 
 
@@ -322,7 +368,19 @@ EVICT = Case(
 )
 
 
-CASES = (JOIN, LEAVE, CLAIM, BIND, RELEASE, TAKE_UP, LIST_HELD, LIST_HOSTS, RENEW, EVICT)
+CASES = (
+    JOIN,
+    LEAVE,
+    CLAIM,
+    BIND,
+    RELEASE,
+    TAKE_UP,
+    LIST_HELD,
+    LIST_LACKING,
+    LIST_HOSTS,
+    RENEW,
+    EVICT,
+)
 
 
 @pytest.mark.parametrize("trial", exam(*CASES))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import cast
 
@@ -23,7 +25,9 @@ from duly.env import Boot, give_turn
 from duly.errors import DulyError, StoreError
 from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
+from duly.rules.catalog import Catalog
 from duly.rules.lease import LEASE_MS
+from duly.rules.share import Offers, offers_of
 from duly.store import Store
 from duly.store.base import Durability, Transaction
 from duly.store.claim import note_promotion
@@ -70,8 +74,15 @@ class NotingLease(Lease):
 
     looked_in_step = 0
 
-    def __init__(self, env: FleetEnv, store: Store, end: Callable[[], None], of: Process) -> None:
-        super().__init__(env, store, end)
+    def __init__(
+        self,
+        env: FleetEnv,
+        store: Store,
+        end: Callable[[], None],
+        of: Process,
+        offers: Offers,
+    ) -> None:
+        super().__init__(env, store, end, name=of.name.partition(" in")[0], offers=lambda: offers)
         self._process = of
 
     async def until_sendable(self) -> None:
@@ -94,8 +105,11 @@ class Member:
         on_check: Callable[[Member, float], None],
         on_leave: Callable[[Member, float], None],
         tell: Callable[[str], None],
+        lacks: str = "",
     ) -> None:
         self.number = number
+        self.lacks = lacks  # the tool that its settings lack, if there is one
+        self.lacks_now = lacks  # the one that its process lacks, which has read them
         self.env = env
         self.points = CrashPoints()
         self.process = Process("")
@@ -155,7 +169,9 @@ class Member:
         self.points.on_point = lambda name: self._on_point(self, name)
         line = Line(self, self._server, self.points)
         plain = Store(line)
-        self.lease = NotingLease(self.env, plain, self._end, self.process)
+        self.lacks_now = self.lacks
+        offers = _catalog(self.lacks)[1]
+        self.lease = NotingLease(self.env, plain, self._end, self.process, offers)
 
         # As a host on a real server does (`duly.fleet`).
         def note(tx: Transaction) -> None:
@@ -185,6 +201,7 @@ class Member:
             lambda ago_s: self._on_leave(self, ago_s),
         )
         self._registry = register(sheet)
+        self._registry.catalog = _catalog(self.lacks)[0]
         sandbox = ScriptedSandbox(self.env, self._policy.limits)
         parts = Parts(self.env, store, sandbox, self._registry, self._policy, lease=self.lease)
         self.host = Host(parts, Engine(parts), self.points)
@@ -243,3 +260,18 @@ class Member:
             self._tell(f"host {self.number} cannot close: {error}")
         else:
             self._tell(f"host {self.number} has closed")
+
+
+async def _stay(seconds: float) -> None:
+    """Take no time: the sheet of the catalogue is never called."""
+
+
+@cache
+def _catalog(lacks: str) -> tuple[Catalog, Offers]:
+    """Return the tools of a process that lacks one, and what it says of them."""
+    plain = Outside([], [], lambda _: None, lambda: 0.0, _stay, lambda _: None)
+    sheet = FleetSheet(plain, CrashPoints(), lambda _: None, lambda _: None)
+    known = register(sheet).catalog
+    tools = tuple(each for each in known.tools if each.name != lacks)
+    catalog = replace(known, tools=tools) if lacks else known
+    return catalog, offers_of((each.name for each in tools), {})

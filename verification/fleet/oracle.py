@@ -15,6 +15,8 @@ Law 7  A host that was stopped for longer than its lease, while another host was
        nothing when the time of the tool is over (L7).
 Law 8  When the store has lost a barrier that the holder of the workflow was told of, the workflow
        is paused and says since when it is blind. No send begins before that, nor after it.
+Law 9  A host that lacks a tool of the workflow never claims it. (That one which has it does, is
+       seen at the end: everything comes to rest.)
 """
 
 from __future__ import annotations
@@ -96,6 +98,8 @@ class FleetOracle:
         if after.holder != before.holder and before.holder in before.hosts:
             self._say(f"{after.holder} has taken the workflow from {before.holder}, which is here")
         member = next((each for each in self.members if each.host_id == commit.host_id), None)
+        if commit.verb == "claim" and member is not None and member.lacks_now:
+            self._say(f"host {commit.host_id} claims what it has no tool for")
         if commit.verb == "leave" and member is not None and member.is_sending:
             self._say(f"host {commit.host_id} leaves while a send is out")
         if commit.verb == "renew" and (before.hosts[commit.host_id] or 0) <= commit.clock_ms:

@@ -214,6 +214,21 @@ def _said_late(original: Any) -> Any:
     return lambda self, fence, row, terms, said_ms=None: original(self, fence, row, terms)
 
 
+def _earlier_offers(original: Any) -> Any:
+    """Say in every life of a process what the first one offered."""
+
+    async def join(self: Any) -> Any:
+        first = self._env._loop.__dict__.setdefault("first_offers", {})
+        said = first.setdefault(self._name, self.offers())
+        self.offers = lambda: said
+        return await original(self)
+
+    return join
+
+
+_LACKING: Final = "(select 1 from lacking l where l.host = :host and l.workflow_id = workflow.id)"
+
+
 _BUGS: Final = (
     ("fence-from-the-row", "A host takes the epoch of a workflow that another host holds.",
      "duly.engine.claims", "Claims._claim", _fence_from_row),
@@ -226,6 +241,14 @@ _BUGS: Final = (
      "verification.life", "schema",
      statement("claim_workflow", "not exists (select 1 from host h where h.id = workflow.holder)",
                "true")),
+    ("claim-of-what-it-cannot-do", "A host claims a workflow for which it lacks a tool.",
+     "verification.life", "schema",
+     statement("claim_workflow", f"not exists {_LACKING}", "true")),
+    ("claim-of-what-all-can-do", "A host claims only what no host lacks a tool for.",
+     "verification.life", "schema",
+     statement("claim_workflow", _LACKING, _LACKING.replace("l.host = :host and ", ""))),
+    ("tools-of-an-earlier-life", "A host says what it offered before it had other settings.",
+     "duly.engine.lease", "Lease.join", _earlier_offers),
     ("claims-of-one-host-are-one", "A host that claims again keeps the epoch of its claim.",
      "verification.life", "schema",
      statement("claim_workflow", "epoch + 1", "epoch + (holder is distinct from :host)")),

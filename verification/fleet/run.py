@@ -151,6 +151,7 @@ class _FleetRun:
                 self._see_check,
                 self._see_first_byte,
                 self._tell,
+                scenario.tool.value if number in scenario.without else "",
             )
             if number == 0:
                 self._plan_step(member)
@@ -338,6 +339,8 @@ class _FleetRun:
             self._server.ahead_ms += round(mishap.lasts_s * 1000)
             self._fleet.stepped_s = now_s
         else:
+            if mishap.what is What.SETTLE:
+                member.lacks = "" if member.lacks_now else self._scenario.tool.value
             self._spawn(self._close(member, mishap.lasts_s), "closing")
 
     def _go_on(self, member: Member) -> None:
@@ -387,6 +390,7 @@ class _FleetRun:
         self._mishaps.clear()
         self._is_calm = True
         self._tell("nothing befalls any host from now on")
+        await self._equip()
         is_at_rest = is_over or await self._come_to_rest()
         if self._lost is not None:
             await self._loop.sleep(FREE_AFTER_S)
@@ -401,6 +405,14 @@ class _FleetRun:
         self._oracle.look_at_the_end(self._server.see())
         self._check()
         await self._close_all()
+
+    async def _equip(self) -> None:
+        """Give one host the tool, if none has it: then all that waits for it is taken up."""
+        first = self._members[0]
+        if all(each.lacks or each.lacks_now for each in self._members):
+            first.lacks = ""
+            await self._close(first, 0.0)
+            self._tell("host 0 has the tool from now on")
 
     async def _come_to_rest(self) -> bool:
         """Help until nothing is open; tell whether that was enough.

@@ -28,6 +28,7 @@ class What(StrEnum):
     KILL = "is killed"  # another process starts after a while
     STOP = "is stopped"  # and goes on after a while
     CLOSE = "is closed in order"
+    SETTLE = "is closed and starts with the connector it lacked, or without it"
     CUT = "is cut off from the store"
     LOSE = "does not hear that its transaction was committed"
     LATE = "waits in vain, and its transaction is committed later"
@@ -79,6 +80,7 @@ class FleetScenario:
     sayings: tuple[Saying, ...] = ()
     actions: tuple[Action, ...] = ()
     ahead_s: tuple[int, ...] = ()  # by host: how far its clock is ahead of the right time
+    without: tuple[int, ...] = ()  # the hosts that begin without the tool of the workflow
     approval: Approval = Approval.NEVER
     dice: int = 0
 
@@ -124,6 +126,7 @@ LASTS_S: Final[dict[What, tuple[float, ...]]] = {
     What.KILL: (0.0, 1.0, 4.0, 30.0),
     What.STOP: (1.0, 6.0, 9.0, 9.9, 11.0, 14.0, 16.0, 21.0, 26.0, 29.0, 45.0, 60.0),
     What.CLOSE: (0.0, 3.0, 30.0),
+    What.SETTLE: (0.0, 3.0, 30.0),
     What.CUT: (2.0, 8.0, 13.0, 17.0, 40.0),
     What.LOSE: (0.0,),
     What.LATE: (1.0, 4.0, 12.0, 20.0, 40.0),
@@ -159,8 +162,18 @@ DOORS: Final = (
 )
 
 
+UNLIKE: Final = (
+    1 << 40
+)  # hosts that differ have dice of their own: other scenarios stay as they are
+
+
 def from_seed(seed: int) -> FleetScenario:
     """Make up a scenario of a fleet."""
+    dice, scenario = Dice(UNLIKE + seed), _plain_from_seed(seed)
+    return _unlike(dice, scenario) if dice.happens(0.15) else scenario
+
+
+def _plain_from_seed(seed: int) -> FleetScenario:
     dice = Dice(seed)
     hosts = dice.choose((2, 2, HOSTS_MAX))
     scenario = FleetScenario(
@@ -195,6 +208,16 @@ def _pressed(scenario: FleetScenario) -> FleetScenario:
         actions=in_order([*scenario.actions, *answers]),
         approval=Approval.NEVER,
     )
+
+
+def _unlike(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let hosts differ in their connectors, and some of them get others while they work."""
+    without = tuple(each for each in range(scenario.hosts) if dice.happens(0.5))
+    mishaps = list(scenario.mishaps)
+    for _ in range(dice.choose((0, 1, 1, 2))):
+        lasts_s = dice.choose(LASTS_S[What.SETTLE])
+        mishaps.append(Mishap(What.SETTLE, lasts_s, dice.choose(SORE), 1 + dice.randrange(2)))
+    return replace(scenario, mishaps=tuple(mishaps), without=without)
 
 
 def _stalled(dice: Dice, scenario: FleetScenario) -> FleetScenario:
@@ -312,7 +335,7 @@ def _asked(dice: Dice, scenario: FleetScenario) -> FleetScenario:
     )
 
 
-LISTS: Final = ("mishaps", "actions", "outcomes", "sayings", "ahead_s")
+LISTS: Final = ("mishaps", "actions", "outcomes", "sayings", "without", "ahead_s")
 
 
 def simpler(scenario: FleetScenario) -> Iterator[FleetScenario]:

@@ -373,4 +373,4 @@ async def _draft(host: Host, shape: Shape, tool: Tool, *, is_backwards: bool = F
     source = make(shape, tool, is_backwards=is_backwards).source(NAME)
     loaded = await parts.sandbox.load(source, parts.outside.catalog)
     capabilities = frozenset({parts.outside.catalog.find(tool.value).capability})
-    return Draft(source, loaded.declaration, (), {}, capabilities)
+    return Draft(source, loaded.declaration, (), {"file.mutate": (tool.value,)}, capabilities)

@@ -138,6 +138,12 @@ async def _check_holder(parts: Parts, worker: Worker, workflow_id: str) -> None:
         workflow = await parts.store.get_workflow(workflow_id)
         if workflow.holder in {each.id for each in await parts.store.list_hosts()}:
             raise RequestRefused(code="held_elsewhere", subject=workflow.name)
+    if workflow.missing_machine is None and parts.lease is not None:
+        lacking = await parts.store.list_lacking(parts.lease.host_id, workflow_id)
+        if lacking:
+            raise RequestRefused(
+                code="needs_tool", subject=workflow.name, facts={"tools": [*lacking]}
+            )
     facts = {"machine": workflow.missing_machine}
     raise RequestRefused(code="needs_machine", subject=workflow.name, facts=facts)
 

@@ -38,7 +38,7 @@ from duly.store.base import Fence
 from duly.store.due import Outlook
 from duly.store.record import MutationRow, RunRow
 from duly.store.turn import TurnTaken
-from duly.words.asking import say_machine_gone
+from duly.words.asking import say_gone
 
 FIRST_PHASES: Final = frozenset({Phase.EXECUTING, Phase.PREPARING})
 LET_GO_MAX: Final = 10_000  # runs, and chains; most of them have ended meanwhile
@@ -158,7 +158,9 @@ class Worker:
         await store.replan(outlook.fence, handler.name, handler.next_run_at, planned, now=now)
 
     async def stand_in(self, fence: Fence, machine: str) -> bool:
-        """Say of a call that only a machine without a host can ask about that it is unknown (H7).
+        """Say of a call that no host can ask about that it is unknown (H7).
+
+        Its machine has no host, or its tool none that has it.
 
         This host runs, sends and asks nothing. It keeps the workflow only where a person is asked
         already: the time of their "it did not happen" counts from its claim (L6). Return whether
@@ -179,7 +181,8 @@ class Worker:
                 lease.gone -= {fence.workflow_id}  # said once; *try again* waits anew
                 live = self.resume(outlook, row)
                 mutation = await self._held(live)
-                told = say_machine_gone(mutation.tool, machine)
+                is_here = mutation.tool in self._parts.outside.catalog.names
+                told = say_gone(mutation.tool, machine if is_here else None)
                 await self.ledger.judge(
                     live, mutation.id, mutation.attempt, Verdict.GIVEN_UP, message=told
                 )
@@ -361,7 +364,12 @@ class Worker:
             await self.successor.put_down(self.resume(outlook, row))
 
     async def check_repeatable(self, tool: Tool | None, row: MutationRow) -> None:
-        """Refuse a retry where the tool can neither be asked nor sent again (L10)."""
+        """Refuse a retry where the tool can neither be asked nor sent again (L10).
+
+        Where this host lacks it, another one of the fleet may have it, and tries (H7).
+        """
+        if tool is None and self._parts.lease is not None:
+            return
         if not await self._reconciler.may_try_again(tool, row):
             raise RequestRefused(code="cannot_ask_or_resend", subject=row.tool)
 

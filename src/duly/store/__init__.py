@@ -94,6 +94,7 @@ class Store:
     release = barrier(claims.release)
     take_up = rider(claims.take_up)
     list_hosts = read(claims.list_hosts)
+    list_lacking = read(claims.list_lacking)
     list_held_runs = read(claims.list_held_runs)
 
     # Events

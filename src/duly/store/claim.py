@@ -251,6 +251,12 @@ def claim(
     return Fence(workflow_id, gone[0], gone[1])
 
 
+def list_lacking(tx: Transaction, host_id: str, workflow_id: str) -> tuple[str, ...]:
+    """List the tools that a host lacks for a workflow (H7)."""
+    found = tx.all("list_lacking", host=host_id, id=workflow_id)
+    return tuple(sorted(tool for (tool,) in found))
+
+
 def bind(tx: Transaction, fence: Fence) -> None:
     """Bind a workflow to the machine of its holder, whose files it is about to use (H7)."""
     statements.check(tx, fence)

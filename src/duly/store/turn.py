@@ -13,6 +13,7 @@ from typing import TypeAlias
 from duly.rules.turn import Choice, Work
 from duly.store import run, statements
 from duly.store.base import Fence, Transaction
+from duly.store.claim import list_lacking
 from duly.store.due import Outlook, read_outlook
 
 Choose: TypeAlias = Callable[[Outlook], Choice]
@@ -51,8 +52,8 @@ def take_turn(
     standing = statements.check(tx, fence)
     outlook = read_outlook(tx, fence, standing)
     if able is not None and able.version != standing.active_version:
-        found = tx.all("list_lacking", host=able.host_id, id=fence.workflow_id)
-        outlook = replace(outlook, lacking=tuple(sorted(tool for (tool,) in found)))
+        lacking = list_lacking(tx, able.host_id, fence.workflow_id)
+        outlook = replace(outlook, lacking=lacking)
     choice = choose(outlook)
     if choice.work is not Work.START:
         return TurnTaken(outlook, choice)

@@ -333,6 +333,10 @@ STORES: Final[Mapping[str, Pair]] = {
         "Workflow {subject} uses files of one machine[, {machine}], and no host there holds it.",
         "Start Duly there and say so there, or wait until it is gone for ten minutes.",
     ),
+    "needs_tool": (
+        "This host lacks {tools:list}, and so it cannot tell when the call of {subject} ended.",
+        "Say so at a host that has the connector, or wait until none has had it for ten minutes.",
+    ),
     "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
     "fenced": (
         "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",

@@ -190,30 +190,37 @@ where id = :id and removed_at is null and (holder = :host or not exists (select 
 select l.tool from lacking l where l.host = :host and l.workflow_id = :id
 
 -- claim_gone
--- A workflow that is bound to a machine on which no host has served for ten minutes, and whose call has an unknown outcome: a host elsewhere says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
--- A host that stands in already, and does not know it any more, takes it anew, also if its machine or its call is back: else no host could give it back.
+-- A workflow whose call has an unknown outcome, and that is bound to a machine on which no host has served for ten minutes, or whose tool no host has had for so long: a host says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
+-- A host that stands in already, and does not know it any more, takes it anew, also if its machine or its call is back: else no host could give it back. So does a holder that lacks a tool now.
 update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)
-  and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
-  and exists (select 1 from upkeep u where u.name = 'gone ' || workflow.machine and u.at <= :before)
   and exists (select 1 from run r join mutation m on m.held_by = r.id where r.workflow_id = workflow.id and r.open = 1
-    and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)))
-returning epoch, machine
+    and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
+    and (not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
+        and exists (select 1 from upkeep u where u.name = 'gone ' || workflow.machine and u.at <= :before)
+      or not exists (select 1 from host h where h.serves = 1 and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool)))
+        and exists (select 1 from upkeep u where u.name = 'gone tool ' || m.tool and u.at <= :before))))
+returning epoch, coalesce(machine, '')
 
 -- list_gone
--- Calls with an unknown outcome that only a machine without a host can ask about, since when it has none, and when the row was changed last (H7); workflows with such a call are few, so open runs are walked (scan of run_one_open).
-select w.id, w.machine, u.at, m.updated_at, m.status, exists (select 1 from host h where h.id = w.holder) from run r join workflow w on w.id = r.workflow_id
-join mutation m on m.held_by = r.id left join upkeep u on u.name = 'gone ' || w.machine
-where r.open = 1 and w.machine is not null and w.removed_at is null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1)
-  and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
+-- Calls with an unknown outcome that only a machine without a host can ask about, or a tool that no host has; since when that is so, and when the row was changed last (H7); workflows with such a call are few, so open runs are walked (scan of run_one_open and of host).
+select t.id, t.gone, u.at, t.updated_at, t.status, t.is_held from (
+  select w.id, m.updated_at, m.status, exists (select 1 from host h where h.id = w.holder) as is_held,
+    case when w.machine is not null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) then w.machine
+      when not exists (select 1 from host h where h.serves = 1 and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool))) then 'tool ' || m.tool end as gone
+  from run r join workflow w on w.id = r.workflow_id join mutation m on m.held_by = r.id
+  where r.open = 1 and w.removed_at is null and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
+) t left join upkeep u on u.name = 'gone ' || t.gone where t.gone is not null
 
 -- note_gone
 -- The first host that sees it writes since when.
 insert into upkeep (name, at) values ('gone ' || cast(:machine as text), :at) on conflict (name) do nothing
 
 -- drop_gone
--- A machine on which a host serves is not gone (scan of upkeep and host, which have few rows).
-delete from upkeep where substr(name, 1, 5) = 'gone ' and substr(name, 6) in (select h.machine from host h where h.serves = 1)
+-- A machine on which a host serves is not gone, nor a tool that one has (scan of upkeep and host, which have few rows).
+delete from upkeep where substr(name, 1, 5) = 'gone ' and (substr(name, 6) in (select h.machine from host h where h.serves = 1)
+  or substr(name, 6, 5) = 'tool ' and exists (select 1 from host h where h.serves = 1
+    and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = substr(upkeep.name, 11)))))
 
 -- drop_all_gone
 -- What a copy of a store says of machines is of another time (scan of upkeep, which has few rows).
