@@ -243,7 +243,7 @@ class Host(Commands, Writing, Views):
             await vault.agree(backend.agree_on_key)
         await check_origins(env, store, self._outside)
         await vault.open(store)
-        await seal_anew(env, store, vault, has_unsealed=backend.was_brought_up)
+        await seal_anew(env, store, vault, has_unsealed=backend.has_unsealed)
         if await note_restore(store, env):
             await vault.read_again(store)  # without the secrets of webhooks (G12)
         if isinstance(backend, SqliteBackend):

@@ -6,6 +6,7 @@ Most tests pretend that a small notebook has three versions; the last ones bring
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 from pathlib import Path
 from random import Random
@@ -14,10 +15,12 @@ import apsw
 import pytest
 
 from duly.env import Loop
-from duly.errors import IllegalTransition
+from duly.errors import IllegalTransition, StoreUnavailable
+from duly.store import Store, disk
 from duly.store.base import Durability
 from duly.store.migrate import APPLICATION_ID
 from duly.store.migrate import MIGRATIONS as REAL_MIGRATIONS
+from duly.store.record import Action
 from duly.store.sqlite import Schema, open_sqlite
 from tests.store import notebook
 from tests.store.notebook import write
@@ -27,6 +30,7 @@ from verification.disk import Loss, MemoryDisk
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
 
+SEALED_FROM = 3  # the first schema whose rows are sealed when they end
 MIGRATIONS = {
     1: "alter table line add column colour text;",
     2: "update line set colour = 'blue'; create table shade (name text) strict;",
@@ -76,6 +80,28 @@ def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
         backend = await open_notebook(path, env)
         assert await backend.transact(notebook.read, READ) == ["kept"]
         await backend.close()
+
+    run(story)
+
+
+def test_a_copy_that_finds_no_room_leaves_none_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H4: the store is as it was, and the old Duly has its room back."""
+
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def story(env: Loop) -> None:
+        await (await open_notebook(path, env)).close()
+        before = content(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "sync_path", full)
+            with pytest.raises(StoreUnavailable, match="No space"):
+                await open_sqlite(path, env, schema=THIRD)
+        assert content(path) == before
+        assert not [name for name in files_beside(path) if "backup" in name]
+        await (await open_notebook(path, env)).close()
 
     run(story)
 
@@ -197,3 +223,24 @@ def test_the_rows_of_an_older_version_are_there_afterwards(path: Path, first: in
 
     run(story)
     assert read() == [("w1", "letters", 7, 5), ("tidied", 9), ("a1", 6, "ada", "pause")]
+
+
+@pytest.mark.parametrize("first", sorted(REAL_MIGRATIONS))
+def test_rows_without_seals_are_sealed_also_if_the_first_host_is_killed(
+    path: Path, first: int
+) -> None:
+    """L15: the store itself says that rows of before have no seal, until they have one."""
+    text = (Path(__file__).parent / f"schema_{first}.sql").read_text(encoding="utf-8")
+    seen = []
+
+    async def story(env: Loop) -> None:
+        await (await open_sqlite(path, env, schema=Schema(text, {}, version=first))).close()
+        for is_sealed in (False, False, True, False):
+            backend = await open_sqlite(path, env)
+            seen.append(backend.has_unsealed)
+            if is_sealed:
+                await Store(backend).reseal(action=Action("a1", "duly", "reseal"), now=1)
+            await backend.close()
+
+    run(story)
+    assert seen == ([True] * 3 if first < SEALED_FROM else [False] * 3) + [False]

@@ -28,13 +28,13 @@ async def seal_anew(env: Env, store: Store, vault: Vault, *, has_unsealed: bool)
         return
     await _seal_ended(store, vault, has_unsealed=has_unsealed)
     sealed = await store.list_sealed()
-    if not (sealed.mutations or sealed.allowances or sealed.secrets):
+    if not (has_unsealed or sealed.mutations or sealed.allowances or sealed.secrets):
         return
     key = await vault.find_key()
     mutations = tuple(_rows(sealed.mutations, vault.old_key, key, has_unsealed=has_unsealed))
     allowances = tuple(_rows(sealed.allowances, vault.old_key, key, has_unsealed=False))
     secrets = tuple(_secrets(sealed, vault))
-    if mutations or allowances or secrets:
+    if has_unsealed or mutations or allowances or secrets:
         action = Action(env.new_id("action"), DULY, "reseal")
         await store.reseal(
             mutations=mutations,
@@ -53,8 +53,8 @@ async def seal_anew(env: Env, store: Store, vault: Vault, *, has_unsealed: bool)
 async def _seal_ended(store: Store, vault: Vault, *, has_unsealed: bool) -> None:
     """Seal the rows that ended anew, a page at a time (L15).
 
-    A host that dies meanwhile goes on at its next start: the old key is still there, and a row
-    that has its new seal already does not fit the old key.
+    A host that dies meanwhile goes on at its next start: the old key, or the mark of rows without a
+    seal, is still there, and a row that has its new seal already does not fit the old key.
     """
     after: str | None = ""
     while after is not None:

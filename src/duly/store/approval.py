@@ -25,6 +25,7 @@ from duly.store import ledger, statements
 from duly.store.base import Fence, Transaction
 from duly.store.people import SecretRow, page
 from duly.store.record import Action, AllowanceRow, Call, JournalEvent, Key, MutationRow, RunRow
+from duly.store.upkeep import UNSEALED
 
 LAST = "\U0010ffff"  # behind every id
 
@@ -258,7 +259,11 @@ def reseal(
     action: Action,
     now: int,
 ) -> None:
-    """Put new seals in place of those they were checked by, all or none."""
+    """Put new seals in place of those they were checked by, all or none.
+
+    It is called when the rows that ended are sealed: nothing of an older schema is unsealed then.
+    """
+    tx.run("drop_upkeep", name=UNSEALED)
     for each in mutations:
         done = tx.run("reseal_mutation", id=each.id, old_seal=each.old, seal=each.new)
         statements.must_change(done, f"Mutation {each.id}")

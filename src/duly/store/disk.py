@@ -241,15 +241,19 @@ class FileDisk:
         target = self._path.with_name(f"{self._path.name}.v{version}.backup")
         unfinished = target.with_name(target.name + ".unfinished")
         unfinished.unlink(missing_ok=True)
-        create(unfinished)
-        with contextlib.closing(apsw.Connection(str(unfinished))) as copy:
-            with copy.backup("main", connection, "main") as backup:
-                backup.step()
-            # Said in the header, which the copy has just taken over: this one has no log.
-            copy.pragma("journal_mode", "delete")
-            mark(copy)
-        sync_path(unfinished)
-        unfinished.replace(target)
+        try:
+            create(unfinished)
+            with contextlib.closing(apsw.Connection(str(unfinished))) as copy:
+                with copy.backup("main", connection, "main") as backup:
+                    backup.step()
+                # Said in the header, which the copy has just taken over: this one has no log.
+                copy.pragma("journal_mode", "delete")
+                mark(copy)
+            sync_path(unfinished)
+            unfinished.replace(target)
+        finally:
+            # On a disk that is full it would take the room that the store itself needs.
+            unfinished.unlink(missing_ok=True)
         sync_path(target.parent)
 
     def release(self) -> None:

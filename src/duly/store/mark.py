@@ -25,7 +25,7 @@ import apsw
 
 from duly.errors import StoreUnavailable
 from duly.store.disk import LOG_HEAD_BYTES, Disk
-from duly.store.upkeep import COPIED, LOST
+from duly.store.upkeep import COPIED, LOST, UNSEALED
 
 OPEN: Final = "open"
 LOG: Final = "log"
@@ -121,6 +121,11 @@ def clear(connection: apsw.Connection, statements: Mapping[str, str]) -> None:
         with _unsynced(connection):
             for mark in MARKS:
                 _drop(connection, statements, mark)
+
+
+def has_unsealed(connection: apsw.Connection, statements: Mapping[str, str]) -> bool:
+    """Tell whether rows of an older schema are still to be sealed (L15)."""
+    return "get_upkeep" in statements and _get(connection, statements, UNSEALED) is not None
 
 
 def say_ahead(connection: apsw.Connection, statements: Mapping[str, str]) -> None:

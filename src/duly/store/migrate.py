@@ -42,21 +42,15 @@ def bring_up(
     copy: Callable[[int], None],
     version: int = SCHEMA_VERSION,
     migrations: Mapping[int, str] = MIGRATIONS,
-) -> bool:
-    """Give the database the schema of `version`; tell whether it was older.
-
-    `copy` keeps an older one as it was.
-    """
+) -> None:
+    """Give the database the schema of `version`; `copy` keeps an older one as it was."""
     found = check_version(connection, path, version)
     if found is None:
         _apply(connection, [schema], version)
-        return False
-    if found == version:
-        return False
-    steps = find_steps(found, version, migrations)
-    copy(found)
-    _apply(connection, steps, version)
-    return True
+    elif found != version:
+        steps = find_steps(found, version, migrations)
+        copy(found)
+        _apply(connection, steps, version)
 
 
 def check_version(connection: apsw.Connection, path: str, version: int) -> int | None:

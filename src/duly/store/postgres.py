@@ -85,7 +85,7 @@ class PostgresBackend:
         self._closing: asyncio.Future[None] | None = None
         self._is_forked = False
         self.beside = Beside()
-        self.was_brought_up = False  # no schema on a server is so old that rows are unsealed (L11)
+        self.has_unsealed = False  # no schema on a server is so old that rows are unsealed (L11)
         self.watchers = Watchers()
         # Called when the store has lost what it had confirmed (H10).
         self.on_older: Callable[[], Awaitable[None]] = _no_care

@@ -71,7 +71,7 @@ class SqliteBackend:
         self._questions = questions  # none, where the disk has room for one connection
         self._inquiries = inquiries
         self.syncs = syncs or SyncTimes(disk.sync_wal)
-        self.was_brought_up = False  # by this process, from an older schema (L11)
+        self.has_unsealed = False  # rows of an older schema, when it was opened (L15)
         # Called after a commit that wrote, also if the caller of that write has gone: a watcher
         # that reads then sees what was written.
         self.watchers = Watchers()
@@ -220,7 +220,7 @@ async def open_sqlite(
         questions = Questions(Reader(disk, env, writer), statements, writer)
         inquiries = SelectRunner(disk, env, writer)
     backend = SqliteBackend(disk, connection, writer, questions, inquiries, syncs)
-    backend.was_brought_up = opening.was_brought_up
+    backend.has_unsealed = opening.has_unsealed
     return backend
 
 
@@ -238,7 +238,7 @@ class _Opening:
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._is_left = False
-        self.was_brought_up = False
+        self.has_unsealed = False
         fork.own(self)
 
     def abandon(self) -> None:
@@ -246,7 +246,7 @@ class _Opening:
         fork.quiet(self._loop)
 
     def run(self) -> apsw.Connection:
-        connection, self.was_brought_up = _open(self._disk, self._schema, self._now)
+        connection, self.has_unsealed = _open(self._disk, self._schema, self._now)
         with self._lock:
             self._connection = connection
             self._give_back_if_left()
@@ -281,7 +281,7 @@ def _open(disk: Disk, schema: Schema, now: int) -> tuple[apsw.Connection, bool]:
         check_version(connection, disk.path, schema.version)
         mark.note_gone(connection, schema.statements, left, now)
         _configure(connection, disk.path)
-        was_brought_up = bring_up(
+        bring_up(
             connection,
             schema.text,
             path=disk.path,
@@ -293,6 +293,7 @@ def _open(disk: Disk, schema: Schema, now: int) -> tuple[apsw.Connection, bool]:
         mark.put_open(connection, disk, schema.statements, now)
         _empty_log(connection)
         mark.say_ahead(connection, schema.statements)
+        has_unsealed = mark.has_unsealed(connection, schema.statements)
     except BaseException as error:
         if connection is not None:
             # Closing must not checkpoint: the log may be another's, or its sync has just failed.
@@ -302,7 +303,7 @@ def _open(disk: Disk, schema: Schema, now: int) -> tuple[apsw.Connection, bool]:
         if isinstance(error, apsw.Error | OSError):
             raise _unopened(error, disk.path) from error
         raise
-    return connection, was_brought_up
+    return connection, has_unsealed
 
 
 def _configure(connection: apsw.Connection, path: str) -> None:

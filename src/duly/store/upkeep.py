@@ -41,6 +41,7 @@ EVICTED: Final = (
     "evicted "  # followed by the id of a host: since when it is not here any more (H10)
 )
 LEFT: Final = "left "  # the same of one that has closed
+UNSEALED: Final = "unsealed"  # rows of a schema without seals have none yet (L15)
 LOG_LOST: Final = "the log of the store was lost"
 
 

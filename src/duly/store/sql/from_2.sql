@@ -1,9 +1,10 @@
 -- Brings a store of schema 2 to schema 3, in one transaction, after the store was copied (H4).
 -- What a new column means stands beside it in schema.sql; a test compares the two.
 
--- L15: the host that brings a store up seals the rows that ended before, as they are then.
+-- L15: the host that brings a store up seals the rows that ended before, as they are then. Until it has, this row says so.
 alter table mutation add column digests text;
 alter table mutation add column end_seal text;
+insert into upkeep (name, at) values ('unsealed', 0);
 
 -- H1: what `duly sql` shows, and nothing else. Names and columns stay; a workflow goes by its name, times are Unix seconds.
 create view workflows as
