@@ -9,15 +9,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+FLOOD = b"x" * 65_536
+
 
 @dataclass
 class Collector:
-    """What was sent to it; `status` is what it answers, none is no answer at all."""
+    """What was sent to it; `status` is what it answers, none is no answer at all.
+
+    One that floods sends a text without an end behind its status.
+    """
 
     status: int | None = 200
     url: str = ""
     heads: list[str] = field(default_factory=list)
     spans: list[dict[str, Any]] = field(default_factory=list)
+    is_flooding: bool = False
+    flooded_bytes: int = 0
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -30,8 +37,16 @@ class Collector:
             body = json.loads(await reader.readexactly(length))
             (resource,) = body["resourceSpans"]
             self.spans += resource["scopeSpans"][0]["spans"]
-            writer.write(f"HTTP/1.1 {self.status} .\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+            length = 2**40 if self.is_flooding else 2
+            head = f"HTTP/1.1 {self.status} .\r\nContent-Length: {length}\r\n\r\n"
+            writer.write(f"{head}{{}}".encode())
             await writer.drain()
+            while self.is_flooding:
+                writer.write(FLOOD)
+                await writer.drain()
+                self.flooded_bytes += len(FLOOD)
+        except ConnectionError:
+            assert self.is_flooding
         finally:
             writer.close()
 

@@ -18,7 +18,7 @@ from duly.faces.otel import Exporter, Target, find_target, span_of, trace_of
 from duly.host import Host
 from duly.observed import LINKS_MAX, Span, SpanKind, observing, reserved, run_span, span
 from duly.rules.source import Language
-from tests.faces.otel_stand import Collector, collecting, facts
+from tests.faces.otel_stand import FLOOD, Collector, collecting, facts
 from tests.faces.real import call, make_project, running, wait_for
 from tests.models.server import ModelServer
 from tests.models.test_llm import Desk as Sorter
@@ -129,16 +129,32 @@ async def test_a_collector_that_hangs_or_refuses_costs_a_run_nothing(
         assert len(collector.heads) == 1
 
 
+async def test_a_collector_that_floods_is_left_after_its_status() -> None:
+    """N: its text is not read, so it fills no memory and holds no batch."""
+    async with collecting() as collector:
+        collector.is_flooding = True
+        observer = exporter(collector)
+        observer.ended(Span(SpanKind.RUN, "w.h", "run_1", 1))
+        await observer.send_last()
+        collector.is_flooding = False
+    assert (len(collector.spans), observer.dropped) == (1, 0)
+    assert collector.flooded_bytes < 100 * len(FLOOD)
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer hush\n"}])
 async def test_no_collector_at_all_costs_a_line_of_the_log(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, headers: dict[str, str]
 ) -> None:
-    """U1: one, not one for each batch."""
-    observer = Exporter(Target("http://127.0.0.1:9/v1/traces", {}, "letters"), Loop())
+    """U1, A5: one, not one for each batch; and without what lets a person in there."""
+    target = Target("http://me:hush@127.0.0.1:9/v1/traces?token=hush", headers, "letters")
+    observer = Exporter(target, Loop())
     for _ in range(2):
         observer.ended(Span(SpanKind.RUN, "w.h", "run_1", 1))
         await observer.send_last()
     assert observer.dropped == 2
-    assert len([each for each in caplog.records if "Traces are dropped" in each.message]) == 1
+    (told,) = [each.message for each in caplog.records if "Traces are dropped" in each.message]
+    assert "http://127.0.0.1:9/v1/traces takes none" in told
+    assert "hush" not in caplog.text
 
 
 def test_the_queue_is_bounded() -> None:

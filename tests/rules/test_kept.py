@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from duly.rules.kept import (
+    KeptCall,
     KeptError,
     KeptLog,
     LogLine,
+    read_calls,
     read_error,
     read_log,
     read_title,
@@ -99,11 +101,34 @@ def test_a_log_without_a_line_is_not_kept() -> None:
         '{"lines":[{"at":5,"from":"prepare","text":null}],"dropped":0}',
         '{"lines":[{"at":5,"from":"prepare","text":"one"}],"dropped":"3"}',
         '{"lines":[{"at":5,"from":"prepare","text":"one"}]}',
+        '{"lines":[{"at":253402300800000,"from":"prepare","text":"one"}],"dropped":0}',
+        '{"lines":[{"at":-1,"from":"prepare","text":"one"}],"dropped":0}',
     ],
 )
 def test_a_log_that_another_program_wrote_is_one_line(text: str) -> None:
     """L11: a person must see what is there, and the run goes on."""
     assert read_log(text) == KeptLog((LogLine(0, "duly", text),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "{",
+        "3",
+        "{}",
+        "[3, null, [], {}]",
+        '[{"tool":3,"args":"","outcome":"ok","duration_ms":1}]',
+        '[{"tool":"a.b","args":"","outcome":[],"duration_ms":1}]',
+        '[{"tool":"a.b","args":"","outcome":"ok","duration_ms":true}]',
+    ],
+)
+def test_calls_that_another_program_wrote_are_left_out(text: str | None) -> None:
+    """L11: the history of the run is shown without them."""
+    right = '{"tool":"a.b","args":"{}","outcome":"ok","duration_ms":1}'
+    assert read_calls(text) == ()
+    if text is not None and text.startswith("["):
+        assert read_calls(f"{text[:-1]}, {right}]") == (KeptCall("a.b", "{}", "ok", 1),)
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def _find(
             find_topic(tx, homes[0], topic)
     found = [(home, each) for home in homes for each in _inputs(tx, home, message_id, topic)]
     if not found:
-        named = workflow or "*"
-        raise NotFound(
-            code="no_input", subject=short(message_id), facts={"workflow": named}, next=see("find")
+        code, facts = (
+            ("no_input_anywhere", {}) if workflow is None else ("no_input", {"workflow": workflow})
         )
+        raise NotFound(code=code, subject=short(message_id), facts=facts, next=see("find"))
     names = sorted({home.name for home, _ in found})
     if len(names) > 1:
         raise Invalid(code="several_workflows", path="workflow", facts={"workflows": names})

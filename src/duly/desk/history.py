@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Final
 
 from duly.desk.base import HasDesk
 from duly.desk.identity import find_id
 from duly.desk.sight import Sight, known_only, show_error
-from duly.errors import Invalid
 from duly.fact import Reason
 from duly.rules.history import Milestone
 from duly.rules.identity import ExplainedId, IdKind, kind_of
+from duly.rules.kept import read_calls
 from duly.rules.schedule import moment
-from duly.rules.value import decode
 from duly.rules.verb import question
 from duly.rules.word import Status
 from duly.store import people, trace
@@ -153,12 +152,6 @@ def _of_person(row: ActionRow, run_id: str, sight: Sight) -> Moment:
 
 
 def _calls(run: RunRow) -> tuple[ToolCall, ...]:
-    """Read the calls of a run; they were kept without secrets."""
-    try:
-        kept = [] if run.calls is None else cast("list[dict[str, Any]]", decode(run.calls))
-    except Invalid:
-        return ()
-    return tuple(
-        ToolCall(each["tool"], str(each["args"]), each["outcome"], each["duration_ms"])
-        for each in kept
-    )
+    """Show the calls of a run; they were kept without secrets."""
+    found = read_calls(run.calls)
+    return tuple(ToolCall(each.tool, each.args, each.outcome, each.duration_ms) for each in found)

@@ -2,8 +2,10 @@
 
 Law 1  Off unless an address is given: in `[otel]` of the settings, or by the standard variables.
 Law 2  A run never waits for a trace. Spans go into a queue that is bounded; what does not fit, and
-       what a collector does not take in time, is dropped and counted.
+       what a collector does not take in time, is dropped and counted. Of its answer the status
+       is read, and nothing else.
 Law 3  A span carries what `duly.observed` allows: ids and words of ours.
+Law 4  A log shows neither a header nor the part of the address that may be a password.
 
 The ids of a trace are made from the id of its run, so that the run that published an event can be
 linked to without having been seen here.
@@ -56,6 +58,12 @@ class Target:
     headers: Mapping[str, str]
     name: str
 
+    @property
+    def shown(self) -> str:
+        """The address without user, password and query (law 4)."""
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
 
 def find_target(endpoint: str | None, environ: Mapping[str, str]) -> Target | None:
     """Return where traces go; the settings come before the variables of OpenTelemetry."""
@@ -83,7 +91,7 @@ async def traced(project: Project, env: Env) -> AsyncIterator[None]:
         return
     exporter = Exporter(target, env)
     sending = asyncio.ensure_future(exporter.send_all())
-    log.info("Traces go to %s", target.url)
+    log.info("Traces go to %s", target.shown)
     try:
         with observing(exporter):
             yield
@@ -141,7 +149,7 @@ class Exporter:
                 why = f"it answered {status}"
         except Exception as error:
             # The collector is no part of the work: what is wrong with it stays here.
-            why = str(error) or type(error).__name__
+            why = type(error).__name__  # its text can be a header (law 4)
         if why:
             self.dropped += len(batch)
             self._complain(why)
@@ -151,15 +159,18 @@ class Exporter:
         if self._complained_at is None or now - self._complained_at >= COMPLAIN_S * 1000:
             self._complained_at = now
             said = "Traces are dropped, %d so far: %s takes none (%s)"
-            log.warning(said, self.dropped, self._target.url, why)
+            log.warning(said, self.dropped, self._target.shown, why)
 
 
 async def _post(target: Target, body: bytes) -> int:
     import httpx2
 
     headers = {**target.headers, "Content-Type": "application/json"}
-    async with httpx2.AsyncClient(timeout=ANSWER_S_MAX, trust_env=False) as client:
-        answer = await client.post(target.url, content=body, headers=headers)
+    is_sealed = target.url.startswith("https:")  # the certificates are read for nothing otherwise
+    async with (
+        httpx2.AsyncClient(verify=is_sealed, timeout=ANSWER_S_MAX, trust_env=False) as client,
+        client.stream("POST", target.url, content=body, headers=headers) as answer,
+    ):
         return int(answer.status_code)
 
 

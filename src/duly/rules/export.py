@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from duly.rules.event import EventStatus
-from duly.rules.value import INTEGER_MAX
+from duly.rules.value import AT_MS_MAX, INTEGER_MAX
 from duly.rules.word import Kind, Known, MutationStatus, Outcome, Phase, Status, Waits
 
 FORMAT: Final = 1
@@ -33,6 +33,7 @@ Named: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 Hexes: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
+Time: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=AT_MS_MAX)]  # a later one is no date
 Flag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]
 Version: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}\.[0-9]{1,9}\Z")]
@@ -46,7 +47,7 @@ class HeadLine(ExportLine, frozen=True, tag="duly_export"):
     """The first line: what the file shows, and whether its workflows were stopped for it."""
 
     format: Annotated[int, msgspec.Meta(ge=1)]
-    at: Count
+    at: Time
     handed_over: bool
     workflows: Annotated[tuple[Named, ...], msgspec.Meta(min_length=1, max_length=WORKFLOWS_MAX)]
     secrets: Annotated[tuple[Named, ...], msgspec.Meta(max_length=WORKFLOWS_MAX)]
@@ -59,8 +60,8 @@ class WorkflowLine(ExportLine, frozen=True, tag="workflow"):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
     active_version: Version
     counter: Count
-    blind_since: Count | None
-    created_at: Count
+    blind_since: Time | None
+    created_at: Time
 
 
 class VersionLine(ExportLine, frozen=True, tag="version"):
@@ -75,8 +76,8 @@ class VersionLine(ExportLine, frozen=True, tag="version"):
     author: Named
     origin: Annotated[str, msgspec.Meta(pattern=r"^(deploy|repair|rollback)\Z")]
     parent: Version | None
-    activated_at: Count | None
-    created_at: Count
+    activated_at: Time | None
+    created_at: Time
 
 
 class TopicLine(ExportLine, frozen=True, tag="topic"):
@@ -99,12 +100,12 @@ class HandlerLine(ExportLine, frozen=True, tag="handler"):
     orphaned: Flag
     schedule: Text | None
     state: Text | None
-    next_run_at: Count | None
-    planned_at: Count
-    wake_at: Count | None
+    next_run_at: Time | None
+    planned_at: Time
+    wake_at: Time | None
     changed: Count
     seen: Count
-    not_before: Count
+    not_before: Time
     untried: Flag
 
 
@@ -115,7 +116,7 @@ class GrantLine(ExportLine, frozen=True, tag="grant"):
     mutations_per_day: Count | None
     matching: Text
     granted_by: Named
-    granted_at: Count
+    granted_at: Time
 
 
 class PayloadLine(ExportLine, frozen=True, tag="payload"):
@@ -140,8 +141,8 @@ class EventLine(ExportLine, frozen=True, tag="event"):
     reserved_by: Id | None
     finished_by: Named | None
     created_by: Named
-    created_at: Count
-    finished_at: Count | None
+    created_at: Time
+    finished_at: Time | None
 
 
 class CauseLine(ExportLine, frozen=True, tag="cause"):
@@ -173,7 +174,7 @@ class RunLine(ExportLine, frozen=True, tag="run"):
     result: Text | None
     state_before: Text | None
     state_after: Text | None
-    clock_at: Number | None
+    clock_at: Time | None
     seed: Text | None
     error: Text | None
     transient_count: Count
@@ -184,8 +185,8 @@ class RunLine(ExportLine, frozen=True, tag="run"):
     calls: Text | None
     logs: Text | None
     emptied: Flag
-    created_at: Count
-    updated_at: Count
+    created_at: Time
+    updated_at: Time
 
 
 class ReservationLine(ExportLine, frozen=True, tag="reservation"):
@@ -215,10 +216,10 @@ class MutationLine(ExportLine, frozen=True, tag="mutation"):
     attempt: Count
     resends: Count
     asks: Count
-    first_sent_at: Count | None
-    sent_at: Count | None
-    created_at: Count
-    updated_at: Count
+    first_sent_at: Time | None
+    sent_at: Time | None
+    created_at: Time
+    updated_at: Time
     lag_ms: Count | None
     timeout_ms: Count | None
     key_lifetime_ms: Count | None
@@ -232,7 +233,7 @@ class MutationLine(ExportLine, frozen=True, tag="mutation"):
     args_proposed: Text | None
     amended_by: Named | None
     known_how: Known | None
-    known_at: Count | None
+    known_at: Time | None
     known_by: Named | None
     known_said: Text | None
     digests: Text | None
@@ -250,18 +251,18 @@ class AllowanceLine(ExportLine, frozen=True, tag="allowance"):
     args: Text
     matching: Text
     calls: Annotated[int, msgspec.Meta(ge=1, le=INTEGER_MAX)]
-    until: Count
+    until: Time
     given_by: Named
-    given_at: Count
+    given_at: Time
     revoked_by: Named | None
-    revoked_at: Count | None
+    revoked_at: Time | None
 
 
 class ActionLine(ExportLine, frozen=True, tag="action"):
     """What a person or a program did (A6)."""
 
     id: Id
-    at: Count
+    at: Time
     by: Named
     verb: Named
     target: Text | None

@@ -1,4 +1,4 @@
-"""What a run keeps of itself as JSON text: its error, its log, and the title it claims.
+"""What a run keeps of itself as JSON text: its error, its log, its calls, the title it claims.
 
 Law: each has one type that writes it and one function that reads it; no other code knows the keys.
 A reader takes what another program may have spoiled: a person must still see what is there (L11).
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duly.errors import Invalid
-from duly.rules.value import Json, decode, encode
+from duly.rules.value import AT_MS_MAX, Json, decode, encode
 
 ERROR_BYTES_MAX: Final = 2 * 1024 * 1024
 LOGS_BYTES_MAX: Final = 4 * 1024 * 1024  # a run's log is cut long before it comes near this
@@ -112,7 +112,37 @@ def _read_line(given: Json) -> LogLine | None:
     at_ms, source, text = kept.get("at"), kept.get("from"), kept.get("text")
     if type(at_ms) is not int or not isinstance(source, str) or not isinstance(text, str):
         return None
+    if not 0 <= at_ms <= AT_MS_MAX:
+        return None
     return LogLine(at_ms, source, text)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCall:
+    """One call of a step, without secrets: its tool, its arguments as text, and how it ended."""
+
+    tool: str
+    args: str
+    outcome: str
+    duration_ms: int
+
+
+def read_calls(text: str | None) -> tuple[KeptCall, ...]:
+    """Read the stored calls of a run; what Duly did not write is left out."""
+    try:
+        kept = None if text is None else decode(text)
+    except Invalid:
+        return ()
+    return tuple(filter(None, map(_read_call, kept if isinstance(kept, list) else ())))
+
+
+def _read_call(given: Json) -> KeptCall | None:
+    kept = given if isinstance(given, dict) else {}
+    tool, outcome = _word_in(kept, "tool"), _word_in(kept, "outcome")
+    duration_ms = kept.get("duration_ms")
+    if tool is None or outcome is None or type(duration_ms) is not int:
+        return None
+    return KeptCall(tool, str(kept.get("args", "")), outcome, duration_ms)
 
 
 def title_in(prepared: Json) -> str | None:

@@ -33,6 +33,7 @@ from duly.errors import Invalid
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 INTEGER_MAX: Final = 2**53 - 1
+AT_MS_MAX: Final = 253_402_300_799_999  # the last moment of the year 9999, the last that is a date
 DEFAULT_LIMITS: Final = Limits()
 DEPTH_MAX: Final = DEFAULT_LIMITS.json_depth
 PATH_KEY_CHARS: Final = 40

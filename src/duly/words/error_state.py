@@ -22,6 +22,7 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_mutation": ("There is no mutation {subject}.", ""),
     "no_event": ("Topic {topic} has no event {subject}.", ""),
     "no_input": ('"{workflow}" has no event "{subject}".', ""),
+    "no_input_anywhere": ('No workflow has an event "{subject}".', ""),
     "no_allowance": ("There is no allowance {subject}.", ""),
     "no_grant": ('"{workflow}" has no grant for "{subject}".', "{nearest}"),
     "no_capability": ('No tool here needs "{subject}".', "{nearest}"),
