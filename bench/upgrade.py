@@ -132,6 +132,11 @@ def upgrade(url: str) -> Cost:
     return Cost(*json.loads(out))
 
 
+def moment_of(number: int, kills: int, cost: Cost) -> float:
+    """Say when to kill: more often early, for what follows the schema (sealing) takes longer."""
+    return 0.5 + cost.seconds * ((number + 0.5) / kills) ** 2
+
+
 def kill_on_the_way(url: str, after_s: float) -> None:
     """Begin an upgrade and kill it so long after its interpreter began."""
     process = begin(url)
@@ -181,7 +186,7 @@ def measure_file(folder: Path, version: int, rows: int, kills: int) -> None:
         for each in folder.glob(f"{path.name}*"):
             each.unlink()
         shutil.copyfile(kept, path)
-        kill_on_the_way(f"sqlite:///{path}", cost.seconds * (number + 0.5) / kills + 0.5)
+        kill_on_the_way(f"sqlite:///{path}", moment_of(number, kills, cost))
         found, counts = look_at_file(path)
         assert counts == whole, (number, counts)
         if found == version:
@@ -247,7 +252,7 @@ def measure_server(folder: Path, version: int, rows: int, kills: int) -> None:
     left: dict[int, int] = {}
     for number in range(kills):
         renew()
-        kill_on_the_way(url, cost.seconds * (number + 0.5) / kills + 0.5)
+        kill_on_the_way(url, moment_of(number, kills, cost))
         found, counts = look_at_server(url)
         assert counts == whole, (number, counts)
         if found == version:
