@@ -35,7 +35,7 @@ class Read(Protocol):
 
 
 def read_afresh(tx: Transaction, part: Part[R]) -> R:
-    """Read a part, whatever was read before."""
+    """Read a part, also if it was read before."""
     return part.make(tx.all(part.statement))
 
 
