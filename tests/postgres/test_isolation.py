@@ -9,7 +9,7 @@ import pytest
 
 from duly.rules.delivery import Retry
 from tests.breaks import tenth_of_commit
-from tests.postgres.pairs import Isolation, Pair, Seats, examine, pairs
+from tests.postgres.pairs import APART, Isolation, Pair, Seats, cases, examine, pairs
 from tests.postgres.world import Place
 from tests.store.exam import NOW, Again, Call, Case, World
 from tests.store.post import BOTH, FIRST, MAIL, ONCE, SAID, SECOND, deferred, emitted
@@ -61,6 +61,12 @@ async def test_two_verbs_at_once_are_like_one_after_the_other(isolation: Isolati
     assert isolation.inside, "every statement was waited for: that is not what ships"
     assert seats.of_first
     assert seats.of_both
+
+
+def test_what_is_left_out_is_a_pair() -> None:
+    """R8: a case that was renamed is not left out under its old name."""
+    names = {each.name for each in cases()}
+    assert {each for pair in APART for each in pair} <= names
 
 
 async def test_the_exam_sees_a_lock_that_is_missing(place: Place) -> None:

@@ -65,7 +65,7 @@ async def test_work_done_after_the_moment_of_the_disk_is_paused_and_not_repeated
         async with opened(url, outside) as before:
             await deploy(before)
             await before.publish("notes", "note", title="a", message_id="a")
-        place._admin.execute(f"create database {name}_then template {name} strategy file_copy")
+        then = place.make(name)
         async with opened(url, outside) as host, host.running():
             await until(lambda: outside.posts == ["a"], "the note")
             those = f"from pg_stat_activity where datname = '{name}'"
@@ -73,7 +73,7 @@ async def test_work_done_after_the_moment_of_the_disk_is_paused_and_not_repeated
                 f"alter database {name} allow_connections false",
                 f"select pg_terminate_backend(pid, 5000) {those}",
                 f"alter database {name} rename to {name}_lost",
-                f"alter database {name}_then rename to {name}",
+                f"alter database {then} rename to {name}",
             ):
                 place._admin.execute(text)
 

@@ -23,6 +23,7 @@ from tests.store.exam import SCHEMA, Dump, World
 from tests.store.virtual import VirtualEnv
 
 EMPTY = "empty"
+FIRST_WITH_STRATEGY = 150_000
 
 
 class Peephole:
@@ -35,6 +36,11 @@ class Peephole:
         """Run a statement that was written for SQLite."""
         text = re.sub(r"where open$", "where open = 1", text.replace("?", "%s"))
         return self._connection.execute(text.encode(), given)
+
+    @property
+    def version(self) -> int:
+        """Return the version of the server, as 180004 for 18.4."""
+        return self._connection.info.server_version
 
     def tables(self) -> list[str]:
         """List the tables of the store."""
@@ -102,10 +108,10 @@ class Place:
         if source is None and self._spare:
             return self._spare.pop()
         name = f"world_{self._name}_{next(self._numbers)}"
-        self._admin.execute(
-            f"create database {name} owner {ROLE} template {source or self._empty}"
-            " strategy file_copy"
-        )
+        copied = f"create database {name} owner {ROLE} template {source or self._empty}"
+        # 14 knows no other way than this one, and not its name.
+        is_named = self._admin.version >= FIRST_WITH_STRATEGY
+        self._admin.execute(f"{copied} strategy file_copy" if is_named else copied)
         return name
 
     def give_back(self, name: str) -> None:
