@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -76,8 +77,9 @@ def handler(counting: Counting) -> type[BaseHTTPRequestHandler]:
             body = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # the host that asked was killed
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""
