@@ -4,10 +4,11 @@ It needs the history of the project, so it is a command and no test: a copy with
 or a source package may be, cannot run it. What a test can show without it, a schema of one version
 less or more, is in `test_upgrade.py`.
 
-    python -m tests.postgres.former                    the last commits of two kinds, see `FORMER`
-    python -m tests.postgres.former SAME_SCHEMA OLDER  or these
+    python -m tests.postgres.former                   commits of two kinds, see `FORMER`
+    python -m tests.postgres.former NEIGHBOUR OLDER   or these
 
-Law 1  With one schema both hosts work, each takes over from the other, and no note is posted twice.
+Law 1  If the newer schema only adds, both hosts work, each takes over from the other, and no note
+       is posted twice.
 Law 2  With an older schema the newer host does not start while the older one is at work; that one
        ends its run. When it has stopped, the newer one changes the schema and goes on. Then the
        older code does not start any more.
@@ -33,7 +34,7 @@ from tests.postgres.service import CONNECTOR, Counting
 from tests.postgres.stand import FLOW, KEY
 from tests.postgres.storm import outside, short_folder
 
-# With the schema of today, and with the one before.
+# One whose schema lacks a step that only adds, and one whose schema must be brought up.
 FORMER: Final = ("2ba6404d", "b41ac4d5")
 PATIENCE_S: Final = 120.0
 CALL_S: Final = 4.0
@@ -195,9 +196,9 @@ def one_after_the_other(base: Path, former: Path, url: str, counting: Counting) 
         new.close()
 
 
-def main(same: str = FORMER[0], older: str = FORMER[1]) -> None:
+def main(neighbour: str = FORMER[0], older: str = FORMER[1]) -> None:
     """Run both on a server each."""
-    for commit, show in ((same, side_by_side), (older, one_after_the_other)):
+    for commit, show in ((neighbour, side_by_side), (older, one_after_the_other)):
         with short_folder() as base, outside(base) as counting:
             tree = unpack(commit, base / "former")
             with server(base / "server"):
