@@ -29,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -39,18 +39,17 @@ import psycopg
 from bench.fleet.crew import server_cpu_s
 from duly.errors import DulyError
 from duly.store import Store, queries
-from duly.store.base import Durability, Transaction
+from duly.store.base import Durability
 from duly.store.dialect import number
-from duly.store.postgres_line import SentStatement, ServerLine
 from duly.store.postgres_session import Beside, ServerSession
 from duly.store.turn import TurnTaken
 from tests.postgres.server import address, server, superuser
+from tests.postgres.stopped import HOLD, LET_GO, OWN, WAITING, Body, Capture, Captured, StoppedLine
 from tests.postgres.world import Place, PostgresWorld
 from tests.store.exam import SCHEMA, Case
 from tests.store.test_exam_complete import VERBS, sat_trials
 
 PATIENCE_S: Final = 60.0
-Body = Callable[[Transaction], Any]
 # Only one host does this, before it is one: it writes what no other host writes.
 NOT_BESIDE: Final = frozenset({"recover_bus"})
 # What each pair finds is no fault, for a reason.
@@ -62,56 +61,6 @@ APART: Final = {
 }
 # A host joins once under its id.
 ONCE: Final = frozenset({"join"})
-
-
-class Captured(Exception):  # no error: a way out with what was found
-    """The transaction that a call would run."""
-
-    def __init__(self, body: Body) -> None:
-        super().__init__()
-        self.body = body
-
-
-class Capture:
-    """A backend that runs nothing, and hands out what it was to run."""
-
-    async def transact(self, body: Body, durability: Durability) -> Any:
-        """Hand out a transaction instead of running it."""
-        raise Captured(body)
-
-    ask = transact
-
-
-OWN: Final = 3  # the first statement of a transaction that is its verb's own, after two that begin
-STOP: Final = SentStatement("select pg_advisory_xact_lock(1, 1)")
-HOLD: Final = "select pg_advisory_lock(1, 1)"
-LET_GO: Final = "select pg_advisory_unlock(1, 1)"
-# Verbs take locks with one number; a lock with two is the exam's.
-WAITING: Final = """
-    select coalesce(bool_or(pid = %s and objsubid = 2 and locktype = 'advisory'), false),
-           coalesce(bool_or(pid = %s), false)
-    from pg_locks where not granted
-"""
-
-
-class StoppedLine(ServerLine):
-    """A line that sends what ships, and one statement more: there the server waits for the exam."""
-
-    stop_before: int | None = None
-    sent = 0  # statements of the transaction, from its BEGIN on
-    inside = 0  # how often it stopped before one that was sent with the one before it
-
-    def carry(self, batch: Sequence[SentStatement]) -> None:
-        """Send a batch; the server stops before the chosen statement of its transaction, once."""
-        if batch[0].text == "begin":
-            self.sent = 0
-        place = (self.stop_before or 0) - self.sent
-        self.sent += len(batch)
-        if 0 < place <= len(batch):
-            self.stop_before = None
-            self.inside += place > 1
-            batch = [*batch[: place - 1], STOP, *batch[place - 1 :]]
-        super().carry(batch)
 
 
 @dataclass(frozen=True)
