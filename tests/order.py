@@ -75,6 +75,7 @@ NEEDS: Final = {
             "tests/test_container.py",
             "tests/test_house.py",
             "tests/test_install.py",
+            "tests/test_lockless.py",
             "tests/test_mutants.py",
             "tests/test_quick.py",
         ),

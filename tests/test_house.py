@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
@@ -391,17 +390,6 @@ def test_the_public_names_are_exactly_these() -> None:
 @pytest.mark.parametrize("public", duly.__all__)
 def test_every_public_name_exists_and_is_documented(public: str) -> None:
     assert getattr(duly, public).__doc__
-
-
-def test_the_wheel_brings_types_and_sql_and_texts_and_no_verification(tmp_path: Path) -> None:
-    status, words = command("hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
-    assert status == 0, words
-    (wheel,) = tmp_path.glob("*.whl")
-    files = set(zipfile.ZipFile(wheel).namelist())
-    sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.sql"), SOURCE / "py.typed"]
-    sources += SOURCE.rglob("*.txt")
-    assert {name(path).removeprefix("src/") for path in sources} <= files
-    assert [each for each in files if not re.match(r"duly/|duly-[^/]+\.dist-info/", each)] == []
 
 
 def test_every_python_example_of_the_docs_runs(

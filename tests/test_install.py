@@ -15,6 +15,12 @@ from bench.install import locked
 from tests import house
 from tests.install import EXTRAS, IN_CI, ask, build, build_wheel, needed, pack_all, use
 
+# For the shells, which look below a prefix.
+COMPLETION = {
+    "data/data/share/bash-completion/completions/duly",
+    "data/data/share/zsh/site-functions/_duly",
+    "data/data/share/fish/vendor_completions.d/duly.fish",
+}
 # What may be used with a program under the MIT licence without any further condition on it.
 FREE = re.compile(r"\b(MIT|BSD|Apache|PSF|ISC|Unlicense|MIT-0)\b")
 # Packages whose metadata name no licence, and what their own text says.
@@ -64,7 +70,8 @@ def test_every_way_to_install_brings_what_is_declared_and_no_more(tmp_path: Path
     files = {str(each.relative_to(house.ROOT / "src")) for each in sources if each.is_file()}
     names = {*zipfile.ZipFile(wheel).namelist()}
     assert {name for name in names if not name.startswith("duly-")} == files
-    assert f"duly-{duly.__version__}.dist-info/licenses/LICENSE" in names
+    more = (name.removeprefix(f"duly-{duly.__version__}.") for name in names - files)
+    assert {"dist-info/licenses/LICENSE", *COMPLETION} <= {*more}
     for number, (way, extras) in enumerate(IN_CI):
         folder = tmp_path / str(number)
         folder.mkdir()

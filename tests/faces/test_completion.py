@@ -14,13 +14,16 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from duly.faces.cli.completion import SHELLS, complete_workflow
 from tests.faces.real import call
+from tests.house import ROOT
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_of_its_own(shell: str) -> None:
-    """U6: it calls `duly` back under one variable."""
+    """U6: it calls `duly` back under one variable. The wheel has it where the shell looks."""
     printed = call(None, "completion", shell)
     assert printed.exit_code == 0
+    packed = (ROOT / "completion" / f"duly.{shell}").read_text(encoding="utf-8")
+    assert printed.stdout == packed, f"duly completion {shell} > completion/duly.{shell}"
     assert f"_DULY_COMPLETE={shell}_complete" in printed.stdout
 
 

@@ -49,6 +49,8 @@ def test_each_system_is_told_in_one_line_what_works_there() -> None:
     """X1: and what the sandbox is there."""
     assert module.tell_system("linux").state is State.OK
     assert "the kernel locks every script" in module.tell_system("linux").sentence
+    old = module.tell_system("linux", ("Landlock",))
+    assert (old.state, old.sentence[:34]) == (State.WARN, "Linux without Landlock: everything")
     for name, shown in (("darwin", "macOS"), ("freebsd14", "freebsd14")):
         told = module.tell_system(name)
         assert (told.state, told.what) == (State.WARN, "system")

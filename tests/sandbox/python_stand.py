@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 from duly.config import MIB, Limits
 from duly.env import Loop
@@ -23,10 +24,8 @@ CATALOG = Catalog((Tool("mail.send", ToolKind.MUTATION, "mail.send"),))
 WORLD = World(now_ms=1_800_000_000_000, frozen=False, seed=7)
 
 
-def make(limits: Limits = LIMITS, *, is_unlocked: bool = False) -> PythonSandbox:
-    return PythonSandbox(
-        Loop(), limits, names=NAMES, refuse=refuse_lacking, is_unlocked=is_unlocked
-    )
+def make(limits: Limits = LIMITS, **more: Any) -> PythonSandbox:
+    return PythonSandbox(Loop(), limits, names=NAMES, refuse=refuse_lacking, **more)
 
 
 def source(body: str, module: str = "", ctx: str = "ctx") -> Source:

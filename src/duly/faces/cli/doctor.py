@@ -113,10 +113,11 @@ async def _gather(face: Face) -> list[Finding]:
 
 def _versions() -> Iterator[Finding]:
     from duly import __version__
+    from duly.api.machine import list_missing_locks
 
     python = platform.python_version()
     yield Finding("duly", State.OK, f"{__version__} on Python {python}, {platform.platform()}.")
-    yield tell_system(sys.platform)
+    yield tell_system(sys.platform, list_missing_locks())
     for package, what in PACKAGES.items():
         try:
             yield Finding(package, State.OK, f"{metadata.version(package)}: {what}.")
@@ -124,13 +125,15 @@ def _versions() -> Iterator[Finding]:
             yield Finding(package, State.BAD, f"{what} is missing.", f"pip install {package}")
 
 
-def tell_system(name: str) -> Finding:
+def tell_system(name: str, missing: tuple[str, ...] = ()) -> Finding:
     """Say what works on a system, and what the sandbox is there."""
-    if name == "linux":
+    if name == "linux" and not missing:
         said = "Linux: everything works; the kernel locks every script's process."
         return Finding("system", State.OK, said)
     said = "no lock of the kernel: the interpreter and the limits are the only walls of a script."
     works = f"{'macOS' if name == 'darwin' else name}: everything but `duly service`, and {said}"
+    if name == "linux":
+        works = f"Linux without {', '.join(missing)}: everything, and {said}"
     advice = "Run hosts on Linux, or read docs/sandbox.md, Other systems."
     return Finding("system", State.WARN, works, advice)
 
