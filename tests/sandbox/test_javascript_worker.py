@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,6 +35,19 @@ async def standing() -> AsyncIterator[Stand]:
         yield Stand(pool)
     finally:
         await pool.close()
+
+
+def test_a_worker_starts_without_sentences_and_rules_and_says_codes() -> None:
+    """X2: what it does not need is not loaded; an error is told where the lock lets nothing in."""
+    program = (
+        "import sys; import duly.sandbox.javascript_worker; from duly import errors;"
+        " errors.speak_in_codes(); print(errors.Invalid(code='c', subject='s'));"
+        " print([n for n in sys.modules if n.startswith(('duly.words', 'duly.rules'))])"
+    )
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(command, env=path, capture_output=True, text=True, check=True)
+    assert done.stdout == "c: s\n[]\n"
 
 
 async def test_the_worker_that_was_used_last_is_used_first() -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from duly import errors
 from duly.cell import lock
 from duly.cell.cell import LENGTH, CellReady
 
@@ -37,6 +38,7 @@ class CellAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 def serve(channel: int, readers: Mapping[str, Reader], *, memory_bytes: int) -> None:
     """Serve questions until the channel ends; late imports must be done before."""
+    errors.speak_in_codes()  # of an error only its name leaves this process
     msgspec.json.encode(CellAnswer())
     report = lock.lock((channel,), lock.Profile(memory_bytes=memory_bytes))
     _write(channel, msgspec.json.encode(CellReady(report.held, report.missing)))

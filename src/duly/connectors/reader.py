@@ -26,7 +26,6 @@ from duly.cell.serve import CellAnswer, Reader, question, serve
 from duly.connectors import feed_text, mail, s3_text
 from duly.connectors.base import Connector
 from duly.errors import DulyError, NotSent
-from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
 
 T = TypeVar("T")
 

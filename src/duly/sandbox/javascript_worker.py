@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import _quickjs  # type: ignore[import-not-found]  # its package would start a thread
 import msgspec
 
+from duly import errors
 from duly.cell import lock
 from duly.sandbox import wire, worker_channel
 from duly.sandbox.javascript_code import (
@@ -34,7 +35,6 @@ from duly.sandbox.javascript_code import (
     HeldValue,
     find_compiler,
 )
-from duly.words import error as _sentences  # noqa: F401  # the lock lets nothing in later
 
 # Room for the interpreter, its text and the copies that are sent; a script has its own limit.
 ADDRESS_SPACE_BYTES: Final = 1024 * 1024 * 1024
@@ -249,7 +249,9 @@ def _explain(error: BaseException) -> wire.Fault:
 def serve(channel: int) -> None:
     """Serve requests until the channel ends."""
     memory = PeakMemory()
-    # What is loaded late is loaded now: the lock lets nothing in.
+    # What is loaded late is loaded now: the lock lets nothing in. The words of a script's error are
+    # the interpreter's own, so no sentence is among it.
+    errors.speak_in_codes()
     prelude = Prelude(read_text(), find_compiler(cpu_s))
     fresh = [Interpreter(prelude, memory)]
     wire.pack(wire.Turn())
