@@ -334,6 +334,9 @@ def test_a_key_has_forms_that_services_take() -> None:
     assert str(found["key_uuid"])[14] == "4"
 
 
+ASKED: dict[str, Any] = {"verify": {"path": "/a/{key}", "match": "x"}}
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -345,6 +348,18 @@ def test_a_key_has_forms_that_services_take() -> None:
         ({"done": {"place": "x", "was": 1}}, "no such key"),
         ({"markdown": ["other"]}, "name arguments that are a string"),
         ({"arguments": {"key_uuid": "string"}}, "none of"),
+        ({"taken": {"path": "/a/{text}", "shows": {"a": "text"}}}, "verify"),
+        ({**ASKED, "taken": {"path": "/a/{text}", "shows": {"a": "other"}}}, "name what shows"),
+        ({**ASKED, "taken": {"path": "/a/{text}", "shows": {}}}, "name what shows"),
+        ({**ASKED, "taken": {"path": "/a/{other}", "shows": {"a": "text"}}}, "always there"),
+        ({**ASKED, "taken": {"path": "/a", "shows": {"a": "text"}, "x": 1}}, "no such key"),
+        (
+            {
+                "verify": {"path": "/a", "items": "", "whole": 9, "match": "x"},
+                "taken": {"path": "/a/{text}", "shows": {"a": "text"}},
+            },
+            "by its key exactly",
+        ),
     ],
 )
 def test_a_mistake_is_told_by_its_key(changed: dict[str, Any], said: str) -> None:

@@ -327,4 +327,18 @@ async def test_the_page_of_a_connection_signs_in(google: StockedGoogle, tmp_path
         then = (await ask(web.app, "/connect/gmail", headers=headers)).text
         assert "Signed in. Allowed:" in then
         assert "Signed in as ada@example.com." in then
+        google.person = "bob"
+        try:
+            for more, status in (({}, 409), ({"other_account": "true"}, 303)):
+                begun = await post(web.app, headers, "/begin-sign-in", fields)
+                assert "It may be another account than before" in begun.text
+                (form,) = (each for path, each in Page(begun.text).forms() if "finish" in path)
+                links = (each.partition('"')[0] for each in begun.text.split('href="'))
+                address = next(unescape(each) for each in links if "/o/oauth2" in each)
+                assert form.pop("other_account") == "true"  # a box that is not ticked sends none
+                given = {**form, **more, "given": google.agree(address)}
+                done = await post(web.app, headers, "/act/finish_oauth", given)
+                assert done.status == status, done.text
+        finally:
+            google.person = "ada"
         assert (await post(web.app, headers, "/begin-sign-in", {})).status == 400

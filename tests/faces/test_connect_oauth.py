@@ -138,13 +138,17 @@ def test_without_a_browser_the_address_is_brought_by_hand(
         os.write(writing, f"{google.agree(begun['address'])}\n".encode())
 
     monkeypatch.setattr(oauth, "_say_before", agree)
+    words = ["connect", "gmail", "--no-proof", "--sign-in", "paste"]
     with os.fdopen(reading, "rb") as hand:
-        words = ["connect", "gmail", "--no-proof", "--sign-in", "paste"]
         told = CliRunner().invoke(duly, words, input=hand, catch_exceptions=False)
+        google.person = "bob"
+        words.append("--other-account")
+        other = CliRunner().invoke(duly, words, input=hand, catch_exceptions=False)
     os.close(writing)
     assert told.exit_code == 0, told.output
     assert "copy its whole address" in " ".join(told.output.split())
     assert "gmail is signed in as ada@example.com." in told.output
+    assert "gmail is signed in as bob@example.com." in other.output
 
 
 def test_a_service_without_another_device_says_so(folder: Path) -> None:

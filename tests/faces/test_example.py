@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from duly.api.example import BOTH, DAILY, Language, PlayedExample, crash_example, play_example
 from duly.faces.cli import duly as main
 from duly.testing.crash_test import CrashTestReport
-from duly.testing.daily import DailyWorld
+from duly.testing.daily import SERVICES, DailyWorld
 from tests.faces import example_text
 
 pytestmark = pytest.mark.anyio
@@ -72,9 +72,10 @@ def test_an_example_survives_a_crash(at: int, name: str) -> None:
     assert len(told.changes) == len(MADE[name])
 
 
-def test_there_are_twelve() -> None:
+def test_there_are_twelve_and_every_service_is_in_one() -> None:
     assert len(DAILY) >= 12
     assert DAILY.keys() == MADE.keys()
+    assert {service for each in DAILY.values() for service in each.services} == SERVICES.keys()
     assert all(each.says.endswith(".") for each in DAILY.values())
 
 

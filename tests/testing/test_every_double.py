@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -252,6 +254,15 @@ def put(body: dict[str, Any], place: tuple[Any, ...], name: Any, value: Any) -> 
         at = at[each]
     at[name] = value
     return made
+
+
+def test_every_double_names_the_pages_it_follows() -> None:
+    """What a double does is written down at the service; its file says where."""
+    homes = {inspect.getmodule(each) for one in CHANGES.values() for each in one.double.__mro__}
+    files = [each for each in homes if each is not None and "doubles" in each.__name__]
+    for each in files:
+        if not each.__name__.endswith((".base", ".shape")):
+            assert re.search(r"\w+\.(?:com|dev|org)/", each.__doc__ or ""), each.__name__
 
 
 ADF_TEXT = ("fields", "description", "content", 0, "content", 0, "text")

@@ -332,8 +332,9 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
 
 def _read_taken(place: Place, arguments: tuple[Argument, ...]) -> Taken:
     """Read how the thing is asked for whose name a change wanted."""
-    if "items" in place.inner("verify").table or place.word("method", CHANGES) != "POST":
-        place.refuse("taken", "it follows a POST that is asked about by its key exactly.")
+    is_exact = "verify" in place.table and "items" not in place.inner("verify").table
+    if not is_exact or place.table.get("method") != "POST":
+        place.refuse("taken", "it follows a POST that is asked about by its key exactly: verify.")
     inside = place.inner("taken")
     inside.only(("path", "query", "shows"))
     needed = {each.name for each in arguments if each.is_required}
