@@ -33,6 +33,14 @@ ABOUT_THE_LOCK: Final = (
     "tests/sandbox/test_own_user.py",  # the system gives a process a user only with capabilities
     "tests/sandbox/test_endurance.py",  # counts what only a locked process gives back
     "tests/sandbox/test_group_signal.py",
+    "tests/sandbox/test_pool.py::test_a_worker_knows_nothing_of_its_host",
+    "tests/sandbox/test_pool.py::test_a_worker_with_an_incomplete_lock_takes_no_work",
+    "tests/sandbox/test_python.py::test_without_a_lock_no_script_runs",
+    "tests/sandbox/test_threads.py::test_a_worker_of_a_root_host_is_a_user_of_its_own",
+    # Programs of their own, which accept nothing or must say nothing of the lock.
+    "tests/sandbox/test_pool.py::test_the_program_s_own_exit_status_is_kept",
+    "tests/sandbox/test_python.py::test_a_program_keeps_its_exit_status_and_leaves_no_process",
+    "tests/sandbox/test_python_fork.py::test_the_workers_of_a_host_outlive_its_forked_children",
     "tests/connectors/test_reader.py::test_the_process_is_locked_before_it_reads",
 )
 
