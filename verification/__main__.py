@@ -39,6 +39,7 @@ SHOWN_MAX: Final = 3  # so many scenarios that went wrong are told in full; each
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     gc.set_threshold(*GC_THRESHOLD)
+    gc.freeze()  # what was imported is looked through no more
     parser = _parser()
     options = parser.parse_args(arguments)
     suite = FLEET if options.fleet else BUS if options.bus else WORKFLOW

@@ -24,6 +24,7 @@ from duly.testing.dice import Dice
 from duly.testing.env import VirtualEnv
 from duly.testing.loop import VirtualLoop
 from verification.disk import Loss
+from verification.loop import QuickLoop
 from verification.point import PointedDisk
 from verification.workflow.scenario import Death, PlannedCrash
 
@@ -91,7 +92,7 @@ class SimulatedEnv(VirtualEnv):
 
 @contextmanager
 def stage(
-    make_loop: Callable[[], VirtualLoop] = VirtualLoop,
+    make_loop: Callable[[], VirtualLoop] = QuickLoop,
 ) -> Iterator[tuple[asyncio.Runner, VirtualLoop]]:
     """Give a loop of virtual time that does not log the tasks of dead hosts: they are many."""
     level = logging.root.manager.disable

@@ -11,14 +11,13 @@ Law 3  A task outside of every process (the server, the outside, the scenario) i
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from heapq import heappush
 from typing import Any, Final, TypeVar
 
-from duly.testing.loop import VirtualLoop
+from verification.loop import QuickLoop
 
 R = TypeVar("R")
 
@@ -107,11 +106,8 @@ class _Timer(asyncio.TimerHandle):
             super()._run()
 
 
-class FleetLoop(VirtualLoop):
+class FleetLoop(QuickLoop):
     """A loop of virtual time that knows which process everything in it belongs to."""
-
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
         super().__init__()
