@@ -341,7 +341,7 @@ async def test_a_server_that_lost_what_it_had_confirmed_pauses_everything(
             server.execute("update slot set commit_seq = -1")
             server.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
+                " where datname = current_database() and usename = user and pid <> pg_backend_pid()"
             )
         found = False
         while not found:  # as soon as one of its connections is asked to write

@@ -77,7 +77,7 @@ async def noted(trial: Trial, world: World) -> list[Ran]:
 
 
 # What its callers put in order themselves.
-IN_ANY_ORDER = frozenset({"handler_outlook", "event_records", "list_traced_chains"})
+IN_ANY_ORDER = frozenset({"handler_outlook", "event_records", "list_traced_chains", "get_events"})
 EVERY = 1 if os.environ.get("DULY_EXAM") == "all" else 8
 ASKED = [
     each
