@@ -30,7 +30,7 @@ from duly.connectors.place import (
 )
 from duly.connectors.rest import KeyPlace, Paging, Verify
 from duly.connectors.status import MULTI, Meaning
-from duly.connectors.taken import Taken
+from duly.connectors.taken import TakenName
 from duly.connectors.template import FIELD, KEY, KEY_NAMES, TAKEN, fields_of, has_key, is_broken
 from duly.connectors.transport import CHANGES, READS
 from duly.rules.blob import Blob
@@ -70,7 +70,7 @@ class HttpOperation:
     key: KeyPlace | None
     key_lifetime_s: float | None
     verify: Verify | None
-    taken: Taken | None
+    taken: TakenName | None
     trial: Mapping[str, Json] | None
     paging: Paging | None
     statuses: Mapping[int, Meaning]
@@ -330,7 +330,7 @@ def read_verify(place: Place, key: KeyPlace | None, arguments: tuple[Argument, .
     return found
 
 
-def _read_taken(place: Place, arguments: tuple[Argument, ...]) -> Taken:
+def _read_taken(place: Place, arguments: tuple[Argument, ...]) -> TakenName:
     """Read how the thing is asked for whose name a change wanted."""
     is_exact = "verify" in place.table and "items" not in place.inner("verify").table
     if not is_exact or place.table.get("method") != "POST":
@@ -341,7 +341,7 @@ def _read_taken(place: Place, arguments: tuple[Argument, ...]) -> Taken:
     shows = inside.texts("shows")
     if not shows or not needed.issuperset(shows.values()):
         inside.refuse("shows", 'name what shows it: shows = { "email" = "email" }, an argument.')
-    found = Taken(_read_path(inside, inside.text("path")), shows, inside.texts("query"))
+    found = TakenName(_read_path(inside, inside.text("path")), shows, inside.texts("query"))
     if unknown := fields_of((found.path, found.query)) - needed:
         inside.refuse("path", f"{{{min(unknown)}}} is no argument that is always there.")
     return found

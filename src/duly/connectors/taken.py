@@ -24,7 +24,7 @@ from duly.connectors.template import MISSING, fill_path, fill_query
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenName:
     """How the thing of a name is asked for, and by which places of it that name is known again."""
 
     path: str
@@ -32,7 +32,7 @@ class Taken:
     query: Mapping[str, str]
 
 
-async def look_for(kit: Rest, verify: Verify, taken: Taken | None, call: Call) -> Verdict:
+async def look_for(kit: Rest, verify: Verify, taken: TakenName | None, call: Call) -> Verdict:
     """Look after a conflict: for the call, then for what has the name that it wanted."""
     verdict = await kit.find(call, verify)
     if taken is None or isinstance(verdict, Applied):
@@ -40,7 +40,7 @@ async def look_for(kit: Rest, verify: Verify, taken: Taken | None, call: Call) -
     return await _look_by_name(kit, call, verify, taken) or verdict
 
 
-async def _look_by_name(kit: Rest, call: Call, verify: Verify, taken: Taken) -> Verdict | None:
+async def _look_by_name(kit: Rest, call: Call, verify: Verify, taken: TakenName) -> Verdict | None:
     """Return whose the thing of that name is; None if that is not certain."""
     values = asking_values(call)
     path, query = fill_path(taken.path, values), fill_query(taken.query, values)
@@ -56,7 +56,7 @@ async def _look_by_name(kit: Rest, call: Call, verify: Verify, taken: Taken) -> 
     return Theirs(f"there is one already: {', '.join(map(str, _named(taken, values)))}")
 
 
-def _named(taken: Taken, values: Mapping[str, Any]) -> list[Any]:
+def _named(taken: TakenName, values: Mapping[str, Any]) -> list[Any]:
     return [values.get(name) for name in taken.shows.values()]
 
 

@@ -91,7 +91,7 @@ def _parse(text: str, file: str) -> Mapping[str, str]:
     return statements
 
 
-class Prepared(dict[str, Statement]):
+class ReadyStatements(dict[str, Statement]):
     """Statements by their names, each made ready when it is first asked for.
 
     A host runs a part of them, and most commands a few: an opening waits for none.
@@ -106,9 +106,9 @@ class Prepared(dict[str, Statement]):
         return statement
 
 
-def prepare(statements: Mapping[str, str]) -> Prepared:
+def prepare(statements: Mapping[str, str]) -> ReadyStatements:
     """Number the parameters of a statement once, so that a call binds a tuple."""
-    return Prepared(statements)
+    return ReadyStatements(statements)
 
 
 @cache
