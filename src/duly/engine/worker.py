@@ -182,7 +182,7 @@ class Worker:
                 live = self.resume(outlook, row)
                 mutation = await self._held(live)
                 is_here = mutation.tool in self._parts.outside.catalog.names
-                told = say_gone(mutation.tool, machine if is_here else None)
+                told = say_gone(mutation.tool, machine if is_here else "")
                 await self.ledger.judge(
                     live, mutation.id, mutation.attempt, Verdict.GIVEN_UP, message=told
                 )

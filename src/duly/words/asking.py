@@ -95,9 +95,9 @@ def say_other_account(tool: str) -> str:
     )
 
 
-def say_gone(tool: str, machine: str | None) -> str:
-    """Say why a call is not asked about (H7)."""
-    if machine is None:
+def say_gone(tool: str, machine: str) -> str:
+    """Say why a call is not asked about (H7): its machine is gone, or no host has its tool."""
+    if not machine:
         return f"no host with the connector of {tool} has served for ten minutes"
     return (
         f"{tool} can be asked only on the machine {machine}, and no host has served there for ten"
