@@ -223,16 +223,17 @@ def look_at_server(url: str) -> tuple[int, tuple[int, ...]]:
 
 def measure_server(folder: Path, version: int, rows: int, kills: int) -> None:
     """Upgrade a database from one version; kill some upgrades on the way."""
-    admin = servers.address(folder, "postgres")
+    admin = servers.superuser(folder)
     kept, url = (servers.address(folder, name) for name in ("kept", "work"))
 
     def renew() -> None:
         with psycopg.connect(admin, autocommit=True) as one:
             one.execute("drop database if exists work with (force)")
-            one.execute("create database work template kept")
+            one.execute(f"create database work template kept owner {servers.ROLE}".encode())
 
     with psycopg.connect(admin, autocommit=True) as one:
-        one.execute("create database kept template template0")
+        one.execute("drop database if exists kept with (force)")
+        one.execute(f"create database kept template template0 owner {servers.ROLE}".encode())
     postgres.bring_up(kept, old_schema(version))
     with psycopg.connect(kept) as store:
         fill(lambda text: store.execute(text.encode()), rows)

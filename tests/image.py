@@ -191,7 +191,7 @@ def walk(machine: Machine) -> Iterator[tuple[str, int, str]]:
     server = near / "server"
     try:
         start(server, "fsync=on", "full_page_writes=on")  # as `duly doctor` asks for
-        url = address(Path("/srv"), "postgres")
+        url = address(Path("/srv"))
         with project_of(image, near) as project:
             own = {**key, "DULY_URL": url}
             yield (
