@@ -57,6 +57,11 @@ def _guard_nothing(text: str, place: int | None = None) -> str:
     return guarded(text, place).replace("select 1 /", "select 1 +")
 
 
+def _note_while_a_run_is_open(self: Any, outlook: Any) -> None:
+    if self._lease is not None and not outlook.lacking:
+        self._able[outlook.fence.workflow_id] = outlook.version, self._lease.offers()
+
+
 async def _claim_within_the_share(self: Any, workflow_id: str) -> bool:
     return await self.take(workflow_id) is not None
 
@@ -205,6 +210,14 @@ BREAKS = (
         lambda tx, host_id, workflow_id: (),
         (f"{TOOLS}::test_a_host_hands_over_what_a_new_version_needs_and_it_lacks",),
         "a host runs a version that needs a tool it lacks",
+    ),
+    Break(
+        "H7",
+        "duly.engine.claims",
+        "Claims.note_able",
+        _note_while_a_run_is_open,
+        (f"{TOOLS}::test_only_a_host_with_the_connector_asks_about_a_call",),
+        "a host that had the tool of a call takes itself for one that has all of the version",
     ),
     Break(
         "H7",

@@ -136,21 +136,25 @@ async def test_only_a_host_with_the_connector_asks_about_a_call(url: str) -> Non
         await publish(able, "a")
         await able.drain()
     since = "select 1 from upkeep where name = 'gone tool outside.post'"
-    async with opened(url, Shop()) as unable, unable.running():
+    shop = Shop()
+    async with opened(url, shop) as unable, unable.running():
         await until(lambda: bool(ask(url, since)), "since when no host has the tool")
         assert (await unable.why("notes")).reason.code == Code.WAITS_FOR_TOOL
-        (change,) = await unable.mutations("notes")
+        (call,) = await unable.mutations("notes")
         ask(url, f"update mutation set updated_at = updated_at - {MACHINE_GONE_MS}")
         ask(url, f"update upkeep set at = at - {MACHINE_GONE_MS - 60_000} where name like 'gone %'")
         await asyncio.sleep(1.5)  # two renewals
         assert status() == "needs_reconcile"
         ask(url, "update upkeep set at = at - 60000 where name like 'gone %'")
         await until(lambda: status() == "indeterminate", "the call to be shown to a person")
-        await unable.settle(change.id, "try_again")
+        await unable.settle(call.id, "try_again")
+        await change(unable)  # what the host that asks lacks does not count until it has asked
         cut.is_cut, asked = False, cut.asked
         async with opened(url, cut) as able, able.running():
             await until(lambda: status() == "applied", "the host that can ask")
             assert not ask(url, since)
+            await publish(unable, "b")
+            await until(lambda: shop.posts == ["b"], "the host that has all of the new version")
     assert (cut.posts, cut.asked) == (["a"], asked + 1)
 
 

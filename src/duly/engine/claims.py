@@ -25,6 +25,7 @@ from duly.errors import Fenced, Stale, StoreError
 from duly.rules.share import Kin, Offers
 from duly.store import Store
 from duly.store.base import Fence
+from duly.store.due import Outlook
 from duly.store.turn import Able
 
 log = logging.getLogger("duly.engine")
@@ -128,10 +129,13 @@ class Claims:
         version, offers = self._able.get(workflow_id, (None, None))
         return Able(self._host_id, version if offers == self._lease.offers() else None)
 
-    def note_able(self, workflow_id: str, version: str | None) -> None:
-        """Remember that this host has all tools for this version."""
-        if self._lease is not None:
-            self._able[workflow_id] = version, self._lease.offers()
+    def note_able(self, outlook: Outlook) -> None:
+        """Remember that this host has all tools for this version, if that was looked at.
+
+        While a run is open, its call may be all that counted.
+        """
+        if self._lease is not None and outlook.open_run is None and not outlook.lacking:
+            self._able[outlook.fence.workflow_id] = outlook.version, self._lease.offers()
 
     async def give_back(self, busy: Collection[str]) -> None:
         """Give back what is more than the share, as far as no task works on it (H7)."""

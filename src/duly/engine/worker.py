@@ -96,8 +96,7 @@ class Worker:
             if chosen is Work.START:
                 self._leave(run_id)  # it may have been written
             raise
-        if not taken.outlook.lacking:
-            self.claims.note_able(fence.workflow_id, taken.outlook.version)
+        self.claims.note_able(taken.outlook)
         return taken
 
     async def hand_over(self, taken: TurnTaken) -> None:
