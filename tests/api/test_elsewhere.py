@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +16,14 @@ from duly.api.elsewhere import ForeignKind, foreign_kinds
 from duly.api.project import Project, find_project
 from duly.errors import ConfigError
 from duly.faces.cli import duly
-from duly.testing.exam_record import FILE, hash_code, read_exam, record_exam
+from duly.testing.exam_record import (
+    FILE,
+    POINTS_MAX,
+    ExamRecord,
+    hash_code,
+    read_exam,
+    record_exam,
+)
 
 TEA = """
 import duly
@@ -175,3 +184,53 @@ def test_too_much_code_has_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert hash_code(tmp_path)
             patch.setattr(f"duly.testing.exam_record.{limit}", value - 1)
             assert hash_code(tmp_path) == ""
+
+
+def test_the_hash_covers_all_that_is_imported(tmp_path: Path) -> None:
+    """K14: also what a link leads to, and what is called like a compiled or a recorded file."""
+    package, linked = tmp_path / "__pycache__" / "acme", tmp_path / "linked"
+    (package / "__pycache__").mkdir(parents=True)
+    linked.mkdir()
+    (package / "inner").symlink_to(linked)
+    seen = [hash_code(package)]
+    for place in (package, linked, package / "__pycache__"):
+        for name in ("module.py", "exam.json" if place != package else "data.json"):
+            (place / name).write_text(name)
+            seen.append(hash_code(package))
+    (package / os.fsdecode(b"\xff.txt")).write_text("")
+    seen.append(hash_code(package))
+    assert len({*seen}) == len(seen)
+    assert "" not in seen
+    (package / "__pycache__" / "module.cpython-311.pyc").write_text("compiled")
+    assert hash_code(package) == seen[-1]
+    (package / "again").symlink_to(package)
+    (package / "and-again").symlink_to(package)
+    assert hash_code(package) == ""
+
+
+def test_a_record_that_is_no_record_is_none(tmp_path: Path) -> None:
+    """K14, G9: it neither ends what reads it nor shows anything but tools and counts."""
+    package = tmp_path / "acme"
+    package.mkdir()
+    place, code = package / "exam.json", hash_code(package)
+    place.write_text("[" * 60_000)
+    assert read_exam(package) == ExamRecord(code, {})
+    counts = {"a": POINTS_MAX, "b": POINTS_MAX + 1, "c": True, "d": -1, "\ud800": 1, "\x1b[2J": 1}
+    place.write_text(json.dumps({"code": code, "points": {**counts, "e" * 101: 1}}))
+    assert read_exam(package) == ExamRecord(code, {"a": POINTS_MAX})
+
+
+def test_the_code_that_is_shown_is_the_code_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K14: where packages share a name, the one below it; what has no file has no hash."""
+    for each in ("one", "two"):
+        (tmp_path / each / "shared_acme" / each).mkdir(parents=True)
+        (tmp_path / each / "shared_acme" / each / "__init__.py").write_text(each)
+        monkeypatch.syspath_prepend(tmp_path / each)
+    for each in ("one", "two"):
+        told = ForeignKind("tea", f"shared_acme.{each}.tea:Tea", "acme 1").told()
+        assert told.code == hash_code(tmp_path / each / "shared_acme" / each)
+    for target in ("os:x", "sys:x", ":x", "shared_acme:x", "shared_acme.three:x"):
+        assert ForeignKind("tea", target, "acme 1").told().code is None, target
+    assert "shared_acme" not in sys.modules

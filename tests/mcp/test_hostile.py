@@ -13,8 +13,9 @@ from mcp.shared.exceptions import MCPError
 
 import duly
 from duly.faces.cli.mcp import LINE_BYTES_MAX
+from duly.faces.mcp import server
 from duly.faces.mcp.answer import NOTE
-from duly.faces.mcp.server import CALLS_MAX
+from duly.faces.mcp.server import CALLS_MAX, AgentServer, Caller
 from duly.faces.mcp.tool import ACT
 from duly.rules.source import Language
 from tests.desk.test_whole import FLOW
@@ -90,6 +91,39 @@ async def test_a_revoked_token_ends_what_it_waits_for(tmp_path: Path) -> None:
             assert not place.host._desk().waits
             with pytest.raises((MCPError, Exception)):
                 await call(agent, "status")
+
+
+async def test_a_call_that_waits_for_its_turn_ends_with_its_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M5, G6: it was let in while the token held, and it is carried out while it holds, or not."""
+    monkeypatch.setattr(server, "AT_ONCE_MAX", 1)
+    working: list[AgentServer] = []
+    go_on = asyncio.Event()
+    plain = AgentServer._carry_out
+
+    async def slow(self: AgentServer, caller: Caller, name: str, args: Any) -> Any:
+        if name == "guide":
+            working.append(self)
+            await go_on.wait()
+        return await plain(self, caller, name, args)
+
+    monkeypatch.setattr(AgentServer, "_carry_out", slow)
+    async with opened(tmp_path) as place:
+        token = await place.token("agent", "laptop")
+        async with over_http(place, token) as agent, over_http(place, token) as other:
+            for client in (agent, other):
+                await client.list_tools()  # each asks once, and not with a token that is gone
+            first = asyncio.ensure_future(whole(agent, "guide"))
+            await until(lambda: bool(working))
+            source = {"language": "python", "text": FLOW}
+            second = asyncio.ensure_future(call(other, "deploy", source=source))
+            await until(lambda: working[0]._under_way == 2)
+            await place.host.revoke_token("laptop")
+            go_on.set()
+            assert (await second)["code"] == "not_signed_in"
+            await first
+        assert await place.host.proposals() == ()
 
 
 async def test_a_call_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:

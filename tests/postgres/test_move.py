@@ -28,7 +28,7 @@ from duly.store import Store, move
 from duly.store.move import move_store
 from duly.store.record import Action, VersionSpec
 from duly.store.server import look_at_server
-from duly.store.sqlite import open_sqlite
+from duly.store.sqlite import Schema, open_sqlite
 from duly.store.workflow import Deployment
 from tests.faces.real import call
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
@@ -140,6 +140,20 @@ async def test_a_server_of_a_newer_schema_takes_no_store(place: Place, tmp_path:
             connection.execute("update store set version = version - 1")
     async with Host(f"sqlite:///{path}", connectors=[outside]) as host:
         assert await standing(host) is not Standing.NEEDS_ATTENTION
+
+
+async def test_rows_that_wait_for_their_seal_are_not_moved(place: Place, tmp_path: Path) -> None:
+    """L15, H1: on a server no host would seal them; one that has opened the file has done it."""
+    outside, path = Outside(), tmp_path / "duly.db"
+    text = (Path(__file__).parents[1] / "store" / "schema_2.sql").read_text(encoding="utf-8")
+    await (await open_sqlite(path, Loop(), schema=Schema(text, {}, version=2))).close()
+    with database(place) as url:
+        for _ in range(2):  # the move itself brings the file up, and so may one before it
+            with pytest.raises(RequestRefused, match="not sealed yet"):
+                await move_store(path, url, Loop())
+        async with Host(f"sqlite:///{path}", connectors=[outside]):
+            pass
+        await move_store(path, url, Loop())
 
 
 async def test_two_files_at_once_move_one(place: Place, tmp_path: Path) -> None:

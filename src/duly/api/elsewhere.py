@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,13 +43,30 @@ class ForeignKind:
 
     def exam(self) -> ExamRecord | None:
         """Read what its package says of its exam; None if its code is not found."""
-        # The outermost module is found without being imported (law 1).
-        found = find_spec(self.target.partition(":")[0].partition(".")[0])
-        if found is None:
-            return None
+        place = _find_code(self.target.partition(":")[0])
+        return None if place is None else read_exam(place)
+
+
+def _find_code(module: str) -> Path | None:
+    """Find the outermost module that is in one place, without importing it (law 1).
+
+    Several packages may share the name before a dot; then it is the part below that is meant.
+    """
+    name, *inner = module.split(".")
+    try:
+        found = find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    while found is not None:
         places = [*(found.submodule_search_locations or ())]
-        place = places[0] if places else found.origin
-        return None if place is None else read_exam(Path(place))
+        if len(places) < 2:
+            place = Path(places[0] if places else found.origin or "")
+            return place if place.name and place.exists() else None
+        if not inner:
+            return None
+        name = f"{name}.{inner.pop(0)}"
+        found = PathFinder.find_spec(name, places)
+    return None
 
 
 def foreign_kinds(built_in: Mapping[str, str]) -> dict[str, ForeignKind]:

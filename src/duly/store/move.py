@@ -5,6 +5,7 @@ Law 1  All of it is there, or nothing: one transaction on the server. Before it 
 Law 2  The file stays, and is marked as a copy before the server commits. A host that is started on
        it by mistake pauses everything and says so, and makes no change a second time (H5).
 Law 3  No host has the file meanwhile: the move holds its lock. The server must be empty.
+Law 4  No row is moved before it has its seal: a host on a server seals no row that has none (L15).
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ async def move_store(path: Path, url: str, env: Env) -> Moved:
     await _beside(env, lambda: bring_up(url, schema))
     backend = await open_sqlite(path, env)
     try:
+        if backend.has_unsealed:  # an upgrade, by this move or before it, that no host has ended
+            raise RequestRefused(code="not_sealed_yet", subject=path.name)
         connection = await _beside(env, lambda: _connect(url))
         try:
             moved = await _beside(env, lambda: _copy(backend, connection))

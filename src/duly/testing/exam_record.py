@@ -7,7 +7,9 @@ it protects from forgetting, not from lying.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +18,9 @@ from typing import Final
 FILE: Final = "exam.json"
 RECORD_BYTES_MAX: Final = 64 * 1024
 CODE_BYTES_MAX: Final = 32 * 1024 * 1024
-FILES_MAX: Final = 5_000
+FILES_MAX: Final = 5_000  # and folders
+POINTS_MAX: Final = 1_000_000  # of one tool
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")  # of a tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +48,53 @@ def read_exam(folder: Path) -> ExamRecord:
     try:
         data = (folder / FILE).read_bytes()[: RECORD_BYTES_MAX + 1]
         found = json.loads(data) if len(data) <= RECORD_BYTES_MAX else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return ExamRecord(code, {})
     points = found.get("points") if isinstance(found, dict) else None
     if not isinstance(found, dict) or not isinstance(points, dict):
         return ExamRecord(code, {})
     if found.get("code") != code:
         return ExamRecord(code, {}, is_stale=True)
-    return ExamRecord(code, {str(each): at for each, at in points.items() if isinstance(at, int)})
+    return ExamRecord(code, {each: at for each, at in points.items() if _is_point(each, at)})
+
+
+def _is_point(tool: str, count: object) -> bool:
+    """Tell whether it is a tool and a count; what else a record holds is shown to nobody."""
+    return NAME.fullmatch(tool) is not None and type(count) is int and 0 <= count <= POINTS_MAX
 
 
 def hash_code(folder: Path) -> str:
     """Return the SHA-256 of every file of a package, or of a single module; the record aside.
 
-    What is more than the limits is not hashed, and then the hash is empty.
+    Also of what a link leads to, for that is imported as well. What is more than the limits, or
+    cannot be read, is not hashed, and then the hash is empty.
     """
     made, size = sha256(), 0
-    for count, path in enumerate(_files(folder)):
-        size += path.stat().st_size
-        if count >= FILES_MAX or size > CODE_BYTES_MAX:
-            return ""
-        made.update(f"{path.relative_to(folder.parent)}\0{path.stat().st_size}\0".encode())
-        made.update(path.read_bytes())
+    try:
+        for path in _files(folder):
+            size += path.stat().st_size
+            if size > CODE_BYTES_MAX:
+                return ""
+            made.update(os.fsencode(path.relative_to(folder.parent)))
+            made.update(f"\0{path.stat().st_size}\0".encode())
+            made.update(path.read_bytes())
+    except (OSError, OverflowError):
+        return ""
     return made.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> list[Path]:
+    """List the files that belong to the code; what Python compiles itself does not."""
     if folder.is_file():
-        yield folder
-        return
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != FILE and "__pycache__" not in path.parts:
-            yield path
+        return [folder]
+    found: list[Path] = []
+    for count, (place, _, names) in enumerate(os.walk(folder, followlinks=True)):
+        paths = [Path(place, name) for name in names]
+        found += [each for each in paths if each.is_file() and not _is_compiled(each)]
+        if max(count, len(found)) > FILES_MAX:
+            raise OverflowError(folder)
+    return sorted(each for each in found if each != folder / FILE)
+
+
+def _is_compiled(path: Path) -> bool:
+    return path.suffix == ".pyc" and path.parent.name == "__pycache__"

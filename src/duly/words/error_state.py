@@ -424,6 +424,10 @@ STORES: Final[Mapping[str, Pair]] = {
         "The server did not keep every row of {subject:quoted}; nothing was moved.",
         "Report it, and go on with the file.",
     ),
+    "not_sealed_yet": (
+        "{subject} comes from an older Duly, and its rows are not sealed yet; nothing was moved.",
+        "Start a host on the file, stop it, then move it.",
+    ),
     "moved_already": ("The store of this project is on a server already.", ""),
     "no_server": (
         "{subject:quoted} names no PostgreSQL server.",

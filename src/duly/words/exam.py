@@ -7,7 +7,7 @@ from typing import Any, Final
 
 CODE_CHARS: Final = 12
 NOT_FOUND: Final = "its code is not found"
-NO_CODE: Final = "too large to hash"
+NO_CODE: Final = "too large to hash, or not readable"
 NO_EXAM: Final = "no exam is known"
 STALE: Final = "its exam is of other code"
 

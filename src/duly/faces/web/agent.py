@@ -1,7 +1,7 @@
 """`/mcp`: the MCP server on the page, for a bearer token (M5, G3, G10).
 
 Law 1  The guard decides who may, at every request; there is no session. A token that is revoked
-       while a call of it waits ends that call.
+       while a call of it waits, for its turn or for an answer, ends that call.
 Law 2  A body is judged as every other one: type, size, time, depth, keys that stand twice.
 Law 3  An answer is one JSON message; only a call that asks for progress is answered with a stream.
 Law 4  The SDK is imported with the first request; without the extra there is no route.
@@ -147,6 +147,7 @@ async def _caller_of(ctx: Any) -> AsyncIterator[Any]:
     request: Request = ctx.request
     visit = visit_of(request)
     assert visit.caller is not None
+    await visit.confirm()  # the call may have waited long for its turn
     root = str(request.scope.get("root_path", ""))
     page = f"{'https' if visit.is_secure else 'http'}://{request.headers['host']}{root}"
     yield Caller(_Confirmed(visit), visit.caller.right, page)
