@@ -16,6 +16,8 @@ from tests.engine.stand import TOOL, Play, flow, opened, plan
 
 ASKED = Policy(approvals={"*": "always"})
 OTHER = '{"text":"pay all of it"}'
+# What an upgrade from a schema without seals leaves (decision 536).
+BROUGHT_UP = "insert into upkeep (name, at) values ('unsealed', 0)"
 
 
 async def proposed(stage: Stage) -> Play:
@@ -240,26 +242,25 @@ async def test_what_is_sent_at_once_is_sealed_as_well(duly_world: Stage) -> None
     assert duly_world.calls == [TOOL]
 
 
-async def test_rows_of_an_older_schema_are_sealed_by_the_host_that_brings_them_up(
-    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+async def test_rows_of_an_older_schema_are_sealed_where_the_store_says_that_there_are_some(
+    duly_world: Stage,
 ) -> None:
-    """L11, H4: by that process alone; at any other time a row without a seal is not sent."""
+    """L11, H4: an upgrade has said so; at any other time a row without a seal is not sent."""
     play = await approved(duly_world)
     play.tamper("update mutation set seal = null")
-    monkeypatch.setattr("duly.store.sqlite.bring_up", lambda *_, **__: True)
+    play.tamper(BROUGHT_UP)
     await play.restart()
     await play.drain()
     assert (duly_world.count(), await play.is_clean()) == (1, True)
 
 
-async def test_a_wrong_key_is_refused_before_an_older_store_is_brought_up(
+async def test_a_wrong_key_is_refused_before_rows_of_an_older_store_are_sealed(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L11, H4: or its rows would stay without a seal, for only that process makes them."""
+    """L11, H4: its rows stay without a seal until a host comes with the right key."""
     play = await approved(duly_world)
     play.tamper("update mutation set seal = null")
-    older = iter([True])
-    monkeypatch.setattr("duly.store.sqlite.bring_up", lambda *_, **__: next(older, False))
+    play.tamper(BROUGHT_UP)
     monkeypatch.setenv(VARIABLE, "short")
     with pytest.raises(ConfigError, match="is no key"):
         await play.restart()

@@ -123,7 +123,7 @@ OF_SQLITE: Final = {
     f"{_ENGINE}ledger_seal.py::test_a_row_under_a_lost_key_is_not_sent": _KEY,
     f"{_ENGINE}ledger_seal.py::test_rotating_the_key_seals_open_rows_anew": _KEY,
     f"{_ENGINE}ledger_seal.py::test_rows_of_an_older_schema_are_sealed": _KEY,
-    f"{_ENGINE}ledger_seal.py::test_a_wrong_key_is_refused_before_an_older": _KEY,
+    f"{_ENGINE}ledger_seal.py::test_a_wrong_key_is_refused_before_rows": _KEY,
     f"{_ENGINE}busy_while_repairing.py": _FILE,
     f"{_ENGINE}claims_together.py::test_a_host_whose_row_is_gone_joins_once": (
         "the host of a file joins again; a host of a fleet comes back as another (H6)"
