@@ -58,7 +58,11 @@ class Sight:
         writes = sum(map(self._writes.__getitem__, self._tables[part]))
         known = self._kept.get(part)
         if known is None or known[0] != writes:
-            known = self._kept[part] = (writes, read_afresh(tx, part))
+            try:
+                known = self._kept[part] = (writes, read_afresh(tx, part))
+            except BaseException:
+                self.forget()  # SQLite does not tell that a savepoint was rolled back
+                raise
         found: R = known[1]
         return found
 

@@ -17,6 +17,7 @@ from verification.suite import SUITES
 TEXTS = {
     "count_words": "select count(*) from word",
     "join_words": "select w.name, l.name from word w left join language l on l.id = w.language",
+    "list_words": "select name from word",
     "put_word": "insert into word (name) values (:name)",
     "put_language": "insert into language (name) values (:name)",
     "list_spoken": "select name from spoken",
@@ -64,6 +65,13 @@ def test_a_question_is_read_again_when_one_of_its_tables_was_written() -> None:
     tx.run("put_word", name="oak")
     assert seen.read(tx, WORDS) == [1]
     connection.execute("rollback")
+    assert seen.read(tx, WORDS) == [0]
+    connection.execute("begin; savepoint job")
+    tx.run("put_word", name="elm")
+    assert seen.read(tx, WORDS) == [1]
+    with pytest.raises(ZeroDivisionError):
+        seen.read(tx, Part("list_words", lambda rows: [1 // 0]))
+    connection.execute("rollback to job; commit")
     assert seen.read(tx, WORDS) == [0]
 
 
