@@ -59,7 +59,7 @@ def read_exam(folder: Path) -> ExamRecord:
 
 
 def _is_point(tool: str, count: object) -> bool:
-    """Tell whether it is a tool and a count; what else a record holds is shown to nobody."""
+    """Tell whether it is a tool and a count; what else a record holds is not shown."""
     return NAME.fullmatch(tool) is not None and type(count) is int and 0 <= count <= POINTS_MAX
 
 
