@@ -234,6 +234,12 @@ def test_where_traces_go(endpoint: str | None, environ: dict[str, str], url: str
     assert (None if found is None else found.url) == url
 
 
+def test_a_certificate_is_looked_at_however_the_address_is_spelled() -> None:
+    """K4: a scheme is the same in capitals."""
+    told = ("http://a", "HTTP://a", "https://a", "HTTPS://a", "Https://a", "a:4318")
+    assert [Target(url, {}, "").is_plain for url in told] == [True, True, *[False] * 4]
+
+
 def test_headers_are_read_as_the_standard_writes_them() -> None:
     found = find_target("http://a", {"OTEL_EXPORTER_OTLP_HEADERS": "a=1%202, b = x"})
     assert found is not None

@@ -64,6 +64,11 @@ class Target:
         scheme, _, rest = self.url.partition("://")
         return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no certificate to look at, which are read for nothing then."""
+        return self.url.lower().startswith("http:")
+
 
 def find_target(endpoint: str | None, environ: Mapping[str, str]) -> Target | None:
     """Return where traces go; the settings come before the variables of OpenTelemetry."""
@@ -166,7 +171,7 @@ async def _post(target: Target, body: bytes) -> int:
     import httpx2
 
     headers = {**target.headers, "Content-Type": "application/json"}
-    is_sealed = target.url.startswith("https:")  # the certificates are read for nothing otherwise
+    is_sealed = not target.is_plain
     async with (
         httpx2.AsyncClient(verify=is_sealed, timeout=ANSWER_S_MAX, trust_env=False) as client,
         client.stream("POST", target.url, content=body, headers=headers) as answer,
