@@ -256,7 +256,9 @@ async def test_a_contact_whose_address_is_known_is_refused_at_once(desk: Declare
         await send(reach(desk, "hubspot"), "create_contact", **email)
     assert "Contact already exists. Existing ID: 7" in str(told.value)
     assert len(made) == 1
-    for body in ({}, {"properties": {"email": "eve@acme.com"}}, {"properties": 7}):
+    unsure: tuple[dict[str, Any], ...] = ({}, {"properties": 7})
+    of_another, without_key = ({"email": f"{each}@acme.com"} for each in ("eve", "ada"))
+    for body in (*unsure, {"properties": of_another}, {"properties": without_key}):
         desk.plan(PlannedMishap(Mishap.STATUS, "GET .*acme.com", status=200, body=body))
         with pytest.raises(UnknownOutcome, match="409"):
             await send(reach(desk, "hubspot"), "create_contact", **email)

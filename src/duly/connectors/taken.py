@@ -50,6 +50,8 @@ async def _look_by_name(kit: Rest, call: Call, verify: Verify, taken: TakenName)
     )
     if not is_it:
         return None
+    if pick(found, verify.match) is MISSING:
+        return None  # it does not show whose it is
     if verify.is_call(found, call.key):
         result = pick(found, verify.result)
         return Applied(None if result is MISSING else result)
