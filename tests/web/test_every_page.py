@@ -44,7 +44,10 @@ def test_every_page_of_the_routes_is_looked_at(paths: tuple[str, ...]) -> None:
 
 
 async def test_every_page_is_also_facts(past: tuple[Path, Facts], subtests: Any) -> None:
-    """U6: by what it is asked for, at the same address; a browser gets the page."""
+    """U6: by what it is asked for, at the same address; a browser gets the page.
+
+    U3: the page of a failed run leads to where a corrected version is deployed.
+    """
     async with every.opened(past[0], past[1].words) as all_:
         signed = {"authorization": f"Bearer {all_.token}"}
         for path in all_.paths:
@@ -55,6 +58,8 @@ async def test_every_page_is_also_facts(past: tuple[Path, Facts], subtests: Any)
                 assert told.json
                 page = await ask(all_.app, path, headers={**signed, **HTML})
                 assert (page.status, page["content-type"]) == (200, "text/html; charset=utf-8")
+                if path.endswith(past[1].words["failed_run"]) and path.startswith("/runs/"):
+                    assert 'href="/w/fails/versions"' in page.text
 
 
 # Of the frame of every page, and of drawings; no text of others makes one.

@@ -112,7 +112,7 @@ async def test_a_call_that_changed_since_it_was_shown_is_a_conflict_with_both(
     assert look._json_text(told.json["new"]["args"]) in text  # as on every other page
     assert all(side["hash"] in text for side in (told.json["old"], told.json["new"]))
     assert words.NOT_KEPT in text  # of a hash that the host never showed no call is known
-    assert f'href="/m/{shown.mutation}"' in page.text
+    assert f'action="/m/{shown.mutation}"' in page.text
     await play.drain()
     assert [each.status for each in await play.host.mutations()] == [Row.PROPOSED]
 

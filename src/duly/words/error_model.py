@@ -14,7 +14,10 @@ MODELS: Final[Mapping[str, tuple[str, str]]] = {
         "A question to {subject} can take {needed} tokens; {tokens} of {tokens_max} are used.",
         "Wait until tomorrow (UTC), or raise tokens_per_day of the model; then retry.",
     ),
-    "model_missing": ("No model is set for {subject}.", "Add a table [models.default]."),
+    "model_missing": (
+        "No model is set for {subject}.",
+        "Add a table [models.default] to duly.toml.",
+    ),
     "model_misfit": (
         "The answer of the model {subject} does not fit what was asked for ({where}).",
         "Ask for less at once, or choose another model.",

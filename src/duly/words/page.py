@@ -49,6 +49,10 @@ BUS: Final = "Duly announces here what happens, and tells the programs that subs
 TOOLS: Final = (
     "A connection leads to one service. Scripts read and change things there by its tools."
 )
+CONNECTS: Final = (
+    "A command adds another one to duly.toml; then start the host again. Its kinds are listed by "
+    "duly connect --list."
+)
 ACTIONS: Final = "What people and programs told Duly to do, the newest first."
 MODELS: Final = (
     "What was asked of language models in the last seven days, by account and day of UTC. Tokens"
@@ -65,6 +69,7 @@ NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
 DEPLOY_ALLOWED: Final = "Deploy, and allow what it asks for"
 DEPLOY_ONLY: Final = "Deploy without allowing it"
 FIRST_TEXT: Final = "Paste the text of a script"
+GUIDE: Final = "A language model can write it: give it your wish, and what this command prints."
 GRANTS: Final = "Allow it the tools that it uses"
 PAUSED_TOO: Final = "Resume it before you approve: while it is paused nothing is sent."
 BECAUSE_OF: Final = "Because of"
@@ -88,7 +93,9 @@ THIS_RUN: Final = "What the script did"
 SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
 SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
 TRY_TODAY: Final = "Try it with the data of today; nothing is sent"
-WISH: Final = "What should be done, when, and for whom? A model writes it, and you decide."
+WISH: Final = (
+    "What should be done, when, and for whom? The model of duly.toml writes it, and you decide."
+)
 WISH_CHANGE: Final = "What should be different? A model changes it, and you decide."
 USES_NOTHING: Final = "It uses no tool."
 WHAT_IF: Final = "Nothing is sent: past runs are repeated with what they were given."

@@ -96,6 +96,7 @@ def init(folder: str, template: str | None, connector: str | None) -> None:
         )
     else:
         click.echo(f"  duly dev          run it; find what it did in {chosen.example.seen}")
+    click.echo("  duly serve        or run it, and do the rest in your browser")
     click.echo("  duly status       see how it stands, in another terminal")
 
 
