@@ -158,6 +158,25 @@ async def test_only_a_host_with_the_connector_asks_about_a_call(url: str) -> Non
     assert (cut.posts, cut.asked) == (["a"], asked + 1)
 
 
+async def test_a_call_that_was_out_when_its_host_died_is_asked_about_by_its_tool(url: str) -> None:
+    """H7, R7: what else its workflow needs does not count until its outcome is known."""
+    cut = Cut()
+    async with opened(url, cut) as able:
+        await deploy(able)
+        await publish(able, "a")
+        await able.drain()
+    async with opened(url, Shop()) as other:
+        await change(other)
+    ask(url, "update run set status = 'active', due_at = null")
+    ask(url, "update mutation set status = 'in_flight'")
+    cut.is_cut = False
+    async with opened(url, cut) as able, able.running():
+        await until(
+            lambda: ask(url, "select status from mutation") == [("applied",)], "the host that asks"
+        )
+    assert cut.posts == ["a"]
+
+
 async def test_a_host_that_has_not_said_what_it_has_takes_everything(url: str) -> None:
     """H11, H7: as one of the version before does; and a version that it deployed needs nothing."""
     outside = Outside()

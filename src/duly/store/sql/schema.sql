@@ -577,14 +577,16 @@ create table upkeep (
 );
 
 -- H7: which tools a host lacks for a workflow: of the active version, of an open run that goes on with its own, and the tool of a
--- call that is not over; while that is asked about it is the only one. A host that has not said what it offers lacks nothing.
+-- call that is not over; while that is out or asked about it is the only one. A host that has not said what it offers lacks nothing.
 create view lacking as
 select h.id as host, n.workflow_id, n.tool from host h cross join workflow w join need n on n.workflow_id = w.id
 where h.offers is not null and n.version in (w.active_version,
     (select r.version from run r where r.workflow_id = w.id and r.open = 1),
     (select o.version from run r join mutation m on m.held_by = r.id join run o on o.id = m.run_id where r.workflow_id = w.id and r.open = 1))
-  and (n.version = w.active_version and not exists (select 1 from run r where r.workflow_id = w.id and r.open = 1 and r.status = 'paused:reconciliation')
-    or n.version = (select r.version from run r where r.workflow_id = w.id and r.open = 1 and r.status in ('active', 'paused:approval'))
+  and (not exists (select 1 from run r left join mutation m on m.held_by = r.id where r.workflow_id = w.id and r.open = 1
+      and (r.status = 'paused:reconciliation' or m.status = 'in_flight' and m.sent_at is not null))
+    and (n.version = w.active_version
+      or n.version = (select r.version from run r where r.workflow_id = w.id and r.open = 1 and r.status in ('active', 'paused:approval')))
     or n.tool = (select m.tool from run r join mutation m on m.held_by = r.id where r.workflow_id = w.id and r.open = 1
       and (m.status = 'in_flight' or m.status = 'needs_reconcile' or m.status = 'indeterminate')))
   and not exists (select 1 from offer f where f.host = h.id and f.tool = n.tool);
