@@ -115,6 +115,8 @@ class Fleet:
         dispatcher.tell = lambda: self._bell.ring(BUS)
         self._bell.rung = hear
         await engine.join()
+        # From now on no key is replaced; until now another host may have done it (H12).
+        await self._vault.agree(self._backend.agree_on_key)
         self._bell.open()
 
     def _read_secrets(self) -> None:

@@ -19,7 +19,6 @@ import duly
 from duly.config import FleetSettings
 from duly.errors import (
     AuthNeeded,
-    ConfigError,
     Fenced,
     Invalid,
     RequestRefused,
@@ -35,7 +34,7 @@ from duly.store import inquiry
 from duly.store.base import Durability
 from duly.store.postgres_session import ServerSession
 from tests.postgres.server import ROLE, address
-from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened, until
+from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
 from tests.postgres.world import Place
 
 
@@ -80,31 +79,6 @@ async def test_a_store_of_a_newer_schema_or_of_another_program_is_refused(
     with pytest.raises(StoreError, match="tables of another program"):
         await Host(other).open()
     place._admin.execute(f"drop database {name} with (force)")
-
-
-async def test_a_host_needs_its_key_from_the_environment(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """H12: no file lies beside a server, and every host must have the same one."""
-    monkeypatch.delenv("DULY_KEY")
-    with pytest.raises(ConfigError, match="DULY_KEY"):
-        await Host(url).open()
-
-
-async def test_a_host_with_another_key_is_refused(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """H12: it would take every row of the others for a forged one; a rotation brings both keys."""
-    async with opened(url):
-        monkeypatch.setenv("DULY_KEY", OTHER_KEY)
-        with pytest.raises(ConfigError, match="seal with another key"):
-            await Host(url).open()
-    monkeypatch.setenv("DULY_KEY_OLD", KEY)
-    async with opened(url):
-        pass
-    monkeypatch.delenv("DULY_KEY_OLD")
-    async with opened(url):
-        pass
 
 
 async def test_a_secret_set_on_one_host_reaches_the_other(url: str) -> None:

@@ -112,10 +112,13 @@ class PostgresBackend:
     async def agree_on_key(self, name: str, old_name: str | None) -> bool:
         """Write by which name the key goes that all hosts seal with; false if it is another (H12).
 
-        A host that brings the old key as well may replace it.
+        A host that brings the old key as well may replace it while no other is at work. One that
+        begins meanwhile is seen, or asks again when it has begun and is refused.
         """
 
         def agree(tx: Transaction) -> bool:
+            if old_name is not None:
+                tx.run("lock_hosts")
             return tx.run("agree_on_key", name=name, old_name=old_name) > 0
 
         return await self.transact(agree, Durability.BARRIER)

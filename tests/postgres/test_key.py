@@ -1,0 +1,71 @@
+"""The key that all hosts of a server seal with: given to each, and replaced while none works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duly.errors import ConfigError
+from duly.fleet import Fleet
+from duly.host import Host
+from tests.postgres.stand import KEY, OTHER_KEY, database, opened
+from tests.postgres.world import Place
+
+
+@pytest.fixture
+def url(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("DULY_KEY", KEY)
+    with database(place) as made:
+        yield made
+
+
+async def test_a_host_needs_its_key_from_the_environment(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: no file lies beside a server, and every host must have the same one."""
+    monkeypatch.delenv("DULY_KEY")
+    with pytest.raises(ConfigError, match="DULY_KEY"):
+        await Host(url).open()
+
+
+async def test_a_host_with_another_key_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: it would take every row of the others for a forged one; a rotation brings both keys.
+
+    While a host is at work no key is replaced: it would go on sealing with the old one.
+    """
+    async with opened(url):
+        monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="seal with another key"):
+                await Host(url).open()
+            monkeypatch.setenv("DULY_KEY_OLD", KEY)
+    async with opened(url), opened(url):
+        pass
+    monkeypatch.delenv("DULY_KEY_OLD")
+    async with opened(url):
+        pass
+
+
+async def test_a_host_whose_key_was_replaced_while_it_came_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: it agreed to the old key, and was not yet seen by the host that replaced it."""
+    plain = Fleet.join
+
+    async def late(self: Fleet, *given: Any) -> None:
+        monkeypatch.setattr(Fleet, "join", plain)
+        monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+        monkeypatch.setenv("DULY_KEY_OLD", KEY)
+        async with opened(url):
+            pass
+        await plain(self, *given)
+
+    monkeypatch.setattr(Fleet, "join", late)
+    with pytest.raises(ConfigError, match="seal with another key"):
+        await Host(url).open()
+    async with opened(url):
+        pass
