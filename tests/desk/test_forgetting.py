@@ -171,11 +171,13 @@ async def test_backups_and_states_that_still_show_it_are_named(duly_world: Stage
     play = await worked(duly_world)
     copy = folder_of(duly_world) / "monday.db"
     await play.host.backup(copy)
+    export = folder_of(duly_world) / "tuesday.jsonl"
+    await play.host.export(export)
     play.tamper("update handler set state = ?", '{"last":"a"}')
     forgotten = await play.host.forget("a")
-    assert forgotten.backups == (str(copy),)
+    assert forgotten.backups == (str(copy), str(export))
     assert forgotten.states == ("file", "poll")
-    assert files_with(duly_world, CANARY) == ["monday.db"]
+    assert sorted(files_with(duly_world, CANARY)) == ["monday.db", "tuesday.jsonl"]
 
 
 async def test_the_log_of_a_store_that_is_read_is_erased_when_the_reader_has_ended(

@@ -109,7 +109,7 @@ def _forget(made: Answer, _: Args) -> str:
     left = (
         ("the state of {}", made["states"]),
         ("{} of another workflow", [_copy(each) for each in made["elsewhere"]]),
-        ("the backup {}", made["backups"]),
+        ("the file {}", made["backups"]),
     )
     rest = [text.format(each) for text, found in left for each in found]
     more = f" Still there: {'; '.join(rest)}." if rest else ""

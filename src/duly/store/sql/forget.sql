@@ -88,7 +88,7 @@ select a.id, case when a.revoked_at is null and a.until > :now then 1 else 0 end
 
 -- list_backups_since
 -- Files that were written since, as they were named then (scan of action).
-select distinct a.target from action a where a.verb = 'backup' and a.at >= :since and a.target is not null order by a.target limit :limit
+select distinct a.target from action a where a.verb in ('backup', 'export') and a.at >= :since and a.target is not null order by a.target limit :limit
 
 -- put_erased
 -- What stands where the contents stood: a number below zero, which no event is ever given. The first sentence stays.
