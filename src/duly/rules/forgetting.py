@@ -54,7 +54,7 @@ class Forgotten:
 
     `states` names handlers whose present state speaks of it, `elsewhere` inputs of other workflows
     that came from the same event of the bus, `kept_blobs` blobs that something open needs too, and
-    `backups` the backups and exports written since it came in. With an id that is too short, runs that
+    `backups` the backups and exports since it came in. With an id that is too short, runs that
     only mention it were not looked for (`is_looked_for`).
     """
 
