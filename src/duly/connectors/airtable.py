@@ -89,7 +89,8 @@ class Airtable(TokenService):
         """List the rows of a table, the oldest first; `where={"Name": "Tea"}` compares values.
 
         Returns a page of {id, created_at, values}; with `after` those made since, once more the
-        last ones.
+        last ones. `values` leaves out an empty cell and a checkbox that is not ticked; in `where`
+        capitals count.
         """
         parts = [_equals(name, value) for name, value in (where or {}).items()]
         if after is not None:
@@ -157,9 +158,9 @@ class Airtable(TokenService):
     async def upsert(
         self, call: Call, table: str, merge_on: str, values: dict[str, Any]
     ) -> AirtableMade:
-        """Change the row whose field `merge_on` has this value, or add one.
+        """Change the row whose field `merge_on` has this value, capitals and all, or add one.
 
-        Returns {id}.
+        Two such rows are refused. Returns {id}.
         """
         if values.get(merge_on) in (None, ""):
             raise Refused(f"values: {merge_on!r} is missing, by which the row is found.")

@@ -65,7 +65,7 @@ class Clock(Timed):
     async def now(self, timezone: str = "UTC") -> Now:
         """Tell this moment in UTC, and as a wall clock in that time zone shows it.
 
-        Returns {iso, unix_ms, local}.
+        Returns {iso, unix_ms, local}; `local` has the offset: `2026-03-01T09:00:00.250000+01:00`.
         """
         now_ms = self.now_ms()
         local = schedule.moment(now_ms).astimezone(_zone(timezone))
@@ -74,6 +74,8 @@ class Clock(Timed):
     @read
     async def next(self, at: str, timezone: str = "UTC", weekday: str | None = None) -> str:
         """Find the next moment at which a wall clock in that time zone shows this time.
+
+        `at="09:00"`, `weekday="monday"`.
 
         Returns a text: the moment in UTC, as ISO 8601.
         """

@@ -113,9 +113,10 @@ class Drive(Google):
     async def list(
         self, folder: str = "", name: str = "", after: str | None = None
     ) -> Page[DriveFile]:
-        """List files, those that changed last first; of one folder, or of one name.
+        """List files and folders, those that changed last first; of one folder, or of one name.
 
-        Returns a page of {id, name, type, size, modified_at, folder, link}.
+        A folder has the type `application/vnd.google-apps.folder`. Returns a page of {id, name,
+        type, size, modified_at, folder, link}.
         """
         self.require("read")
         terms = ["trashed = false"]

@@ -87,6 +87,7 @@ class Github(TokenService):
 
         Returns a page of {number, title, text, state, user, labels, comments, is_pull, created_at,
         updated_at, url}; with `after` those that were changed since, once more the last ones.
+        `state` is `open`, if it is not given, `closed` or `all`.
         """
         query: dict[str, Json] = {"state": _word("state", state, STATES), "per_page": PAGE}
         query |= {"sort": "updated", "direction": "asc"}
@@ -138,7 +139,7 @@ class Github(TokenService):
         """List pull requests, the oldest first.
 
         Returns a page of {number, title, text, state, user, head, base, is_draft, is_merged,
-        created_at, url}.
+        created_at, url}. `state` is `open`, if it is not given, `closed` or `all`.
         """
         query: dict[str, Json] = {"state": _word("state", state, STATES), "per_page": PAGE}
         query |= {"sort": "created", "direction": "asc"}

@@ -154,11 +154,11 @@ class Gmail(Attached, Google):
     async def search(
         self, query: str = "", after: str | None = None, label: str = INBOX
     ) -> Page[GmailItem]:
-        """List the mails that came since, of one label.
+        """List the mails that came since, of one label: the inbox, if none is given.
 
-        `query="subject:invoice from:bob newer_than:7d"`: every term must fit. The first search
-        begins with the newest. Returns a page of {id, thread, message_id, from, to, subject, date,
-        snippet, labels}.
+        `query="subject:invoice from:bob newer_than:7d"`: every term must fit; a part of a word is
+        enough, in capitals or not. The first search begins with the newest. Returns a page of {id,
+        thread, message_id, from, to, subject, date, snippet, labels}.
         """
         self.require("read")
         wanted = MailQuery.read(query)

@@ -115,10 +115,10 @@ class GoogleCalendar(Google):
 
     @read
     async def list(self, start: str, end: str, after: str | None = None) -> Page[GoogleEvent]:
-        """List the events between two times, recurring ones each time they come.
+        """List the events between two times; a recurring one comes each time, with its own id.
 
-        Returns a page of {id, title, start, end, all_day, location, description, status, link,
-        etag}.
+        Of a whole day `start` is a date (`2026-03-01`) and `end` the day after the last. Returns a
+        page of {id, title, start, end, all_day, location, description, status, link, etag}.
         """
         self.require("read")
         query: dict[str, Json] = {
@@ -161,7 +161,7 @@ class GoogleCalendar(Google):
     ) -> MadeGoogleEvent:
         """Make an event: from a time to a time, with their offsets, or from a date to a date.
 
-        Returns {id, etag}.
+        The end is not part of it: one whole day ends on the date after. Returns {id, etag}.
         """
         self.require("create")
         fields = _fields(title, start, end, location, description)

@@ -89,7 +89,8 @@ class Notion(TokenService):
         """List the pages of a database, the oldest first; `where={"Status": "Open"}`.
 
         Returns a page of {id, url, created_at, edited_at, values}; with `after` those made since,
-        once more the last ones.
+        once more the last ones. In `values` a date is the text of its start (`2026-03-01`, or with
+        a time), a choice its name, several a list; what is empty is nothing, a text is empty.
         """
         place = _id("database", database)
         filters: list[Json] = []

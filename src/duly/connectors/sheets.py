@@ -141,10 +141,12 @@ class Sheets(Google):
     async def read(self, after: str | None = None) -> Page[SheetRow]:
         """List the rows below the first, in their order.
 
-        Returns a page of {id, row, key, cells}; `cells` has a value for each column. Use `id` as
-        message id: `row` changes when a row above is deleted. `key` is empty where nothing stands
-        in the key column: such a row cannot be changed by `update`. If a row above the cursor was
-        changed, deleted or inserted, all rows come again, under the ids that they had.
+        Returns a page of {id, row, key, cells}; `cells` has a value for each column: a text (empty
+        for an empty cell), a number, true or false; a date is a number of days since 1899-12-30.
+        Use `id` as message id: `row` changes when a row above is deleted. `key` is empty where
+        nothing stands in the key column: such a row cannot be changed by `update`. If a row above
+        the cursor was changed, deleted or inserted, all rows come again, under the ids that they
+        had.
         """
         self.require("read")
         head = await self._head()

@@ -107,6 +107,8 @@ class Slack(TokenService):
         """List the messages of a channel, or of a thread, the oldest first.
 
         Returns a page of {id, user, text, sent_at, thread, files}; without `after` the newest ones.
+        `id` is what other tools take as `ts` or `thread`. `thread` is the `id` of the message that
+        this one answers, else empty.
         """
         if after is not None and not TS.fullmatch(after):
             raise Refused(f"after is {after[:50]!r}, which is no cursor of messages.")

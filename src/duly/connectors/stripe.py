@@ -55,7 +55,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
 
 
 class StripeObject(TypedDict):
-    """An object of Stripe: what most have, and all of it in `data`; amounts are in cents."""
+    """An object of Stripe: what most have, and all of it in `data`."""
 
     id: str
     kind: str
@@ -85,7 +85,9 @@ class Stripe(TokenService):
         """List objects of a kind (`charges`, `invoices`, …), the oldest first.
 
         Returns a page of {id, kind, created_at, amount, currency, status, customer, email, data};
-        without `after` the newest ones.
+        with `after` those made since, without it the newest 100. `amount` counts the smallest unit:
+        1250 and `eur` is 12.50 euros. `status` is Stripe's word: a charge is `succeeded`, `pending`
+        or `failed`. `data` has the rest, such as the `name` of a customer.
         """
         if after == NOTHING_YET:
             return await self._list_all(kind)
