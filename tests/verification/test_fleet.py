@@ -18,6 +18,7 @@ from verification.fleet.planted import BUGS, find
 from verification.fleet.process import FleetLoop, Process
 from verification.fleet.run import run
 from verification.fleet.scenario import (
+    DAY_S,
     STEP,
     FleetScenario,
     Mishap,
@@ -45,6 +46,16 @@ RANGE = tenth_of_commit() // 3 % 3
 BOTH_DIE = (
     Mishap(What.KILL, 4.0, times=0, at_ms=50_000),
     Mishap(What.KILL, 4.0, times=1, at_ms=50_000),
+)
+BACK_AND_DEAD = FleetScenario(
+    tool=Tool.ONCE,
+    mishaps=(
+        Mishap(What.KILL, 2.1 * DAY_S, "after take_turn"),
+        Mishap(What.KILL, 2.1 * DAY_S, times=1, at_ms=200),
+        Mishap(What.KILL, 2.3 * DAY_S, "after the first byte"),
+    ),
+    outcomes=(Outcome.TIMEOUT_AFTER,),
+    has_long_keys=True,
 )
 REGRESSIONS = {
     "no host held the workflow, so a person's answer was too early for ever": FleetScenario(
@@ -135,6 +146,14 @@ def test_random_scenarios_of_a_fleet_are_eventful() -> None:
     told = "\n".join(line for each in endings for line in each.trace)
     for what in set(What) - {What.CLOCK, What.STORE_CLOCK}:
         assert what.value in told
+
+
+def test_no_host_is_up_for_days_while_another_one_is_gone() -> None:
+    """A host that dies after the days in which all were gone is back soon: time is not wasted."""
+    ending = run(BACK_AND_DEAD)
+    assert ending.problems == ()
+    assert sum("starts again" in line for line in ending.trace) == BACK_AND_DEAD.hosts + 1
+    assert ending.points.total() < 5_000
 
 
 @pytest.mark.parametrize("lesson", REGRESSIONS)

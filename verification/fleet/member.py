@@ -34,7 +34,7 @@ from duly.store.claim import note_promotion
 from duly.testing.crash import CrashPoints
 from duly.testing.loop import VirtualLoop
 from verification.fleet.line import CountedBackend, Line
-from verification.fleet.outside import FleetSheet
+from verification.fleet.outside import FleetSheet, LongKeySheet
 from verification.fleet.process import Process
 from verification.fleet.scenario import Mishap
 from verification.fleet.server import Server
@@ -106,6 +106,7 @@ class Member:
         on_leave: Callable[[Member, float], None],
         tell: Callable[[str], None],
         lacks: str = "",
+        has_long_keys: bool = False,
     ) -> None:
         self.number = number
         self.lacks = lacks  # the tool that its settings lack, if there is one
@@ -132,6 +133,7 @@ class Member:
         self._on_check = on_check
         self._on_leave = on_leave
         self._tell = tell
+        self._has_long_keys = has_long_keys
         self._lives = count(1)
 
     @property
@@ -170,7 +172,7 @@ class Member:
         line = Line(self, self._server, self.points)
         plain = Store(line)
         self.lacks_now = self.lacks
-        offers = _catalog(self.lacks)[1]
+        catalog, offers = _catalog(self.lacks, self._has_long_keys)
         self.lease = NotingLease(self.env, plain, self._end, self.process, offers)
 
         # As a host on a real server does (`duly.fleet`).
@@ -194,14 +196,14 @@ class Member:
         self.lease.renewed = renewed
         self.lease.refused = lambda: self._ping(counted, note)
         store = Store(counted)
-        sheet = FleetSheet(
+        sheet = _kind(self._has_long_keys)(
             self._outside,
             self.points,
             lambda ago_s: self._on_check(self, ago_s),
             lambda ago_s: self._on_leave(self, ago_s),
         )
         self._registry = register(sheet)
-        self._registry.catalog = _catalog(self.lacks)[0]
+        self._registry.catalog = catalog
         sandbox = ScriptedSandbox(self.env, self._policy.limits)
         parts = Parts(self.env, store, sandbox, self._registry, self._policy, lease=self.lease)
         self.host = Host(parts, Engine(parts), self.points)
@@ -266,11 +268,15 @@ async def _stay(seconds: float) -> None:
     """Take no time: the sheet of the catalogue is never called."""
 
 
+def _kind(has_long_keys: bool) -> type[FleetSheet]:
+    return LongKeySheet if has_long_keys else FleetSheet
+
+
 @cache
-def _catalog(lacks: str) -> tuple[Catalog, Offers]:
+def _catalog(lacks: str, has_long_keys: bool) -> tuple[Catalog, Offers]:
     """Return the tools of a process that lacks one, and what it says of them."""
     plain = Outside([], [], lambda _: None, lambda: 0.0, _stay, lambda _: None)
-    sheet = FleetSheet(plain, CrashPoints(), lambda _: None, lambda _: None)
+    sheet = _kind(has_long_keys)(plain, CrashPoints(), lambda _: None, lambda _: None)
     known = register(sheet).catalog
     tools = tuple(each for each in known.tools if each.name != lacks)
     catalog = replace(known, tools=tools) if lacks else known

@@ -26,6 +26,7 @@ from verification.fleet.process import outside as outside_context
 from verification.point import EFFECT, QUESTION
 from verification.workflow.outside import (
     AMBIGUOUS,
+    BRIEF_S,
     FOR_EVER_S,
     LAG_S,
     LIFETIME_S,
@@ -37,6 +38,7 @@ from verification.workflow.outside import (
 )
 
 LONG_TIMEOUT_S: Final = 30.0
+LONG_LIFETIME_S: Final = 2 * LIFETIME_S
 FIRST_BYTE: Final = "the first byte"
 
 
@@ -68,7 +70,21 @@ class FleetSheet(Sheet):
     )
     async def append_once(self, call: Call, ids: list[str], note: str = "") -> Json:
         """Append a row once for every key."""
-        return await self._change(call, LIFETIME_S)
+        return await self._change(call, self.lifetime_s)
+
+    @mutation(
+        noun="row",
+        lag_s=LAG_S,
+        timeout_s=LONG_TIMEOUT_S,
+        idempotent=True,
+        key_lifetime_s=BRIEF_S,
+        editable=("note",),
+    )
+    async def append_brief(self, call: Call, ids: list[str], note: str = "") -> Json:
+        """Append a row once for every key, which is forgotten soon."""
+        return await self._change(call, BRIEF_S)
+
+    lifetime_s = LIFETIME_S
 
     def __init__(
         self,
@@ -168,3 +184,21 @@ class FleetSheet(Sheet):
         self._points.reach(AFTER, QUESTION)
         await self._outside.sleep(0)
         return said
+
+
+class LongKeySheet(FleetSheet):
+    """A sheet that knows a key for longer than the margin of a day: another machine may use it."""
+
+    lifetime_s = LONG_LIFETIME_S
+
+    @mutation(
+        noun="row",
+        lag_s=LAG_S,
+        timeout_s=LONG_TIMEOUT_S,
+        idempotent=True,
+        key_lifetime_s=LONG_LIFETIME_S,
+        editable=("note",),
+    )
+    async def append_once(self, call: Call, ids: list[str], note: str = "") -> Json:
+        """Append a row once for every key."""
+        return await self._change(call, self.lifetime_s)

@@ -149,6 +149,10 @@ def _nothing_noted(original: Any) -> Any:
     return note
 
 
+def _age_by_wall(original: Any) -> Any:
+    return lambda first, now: original(replace(first, clock_ms=None), now)
+
+
 def _join_unlocked(_: Any) -> Any:
     async def join(self: Any) -> Any:
         if self._host_id is None:
@@ -288,6 +292,11 @@ _BUGS: Final = (
      "duly.store.claim", "note_promotion", _nothing),
     ("unconfirmed-hosts-are-trusted", "What an evicted host held is free, compared or not.",
      "duly.store.claim", "note_restore", _nothing_noted),
+    ("the-age-of-a-key-by-the-own-clock", "The age of another machine's key is by the wall clock.",
+     "duly.rules.ledger", "age_ms", _age_by_wall),
+    ("the-end-of-an-earlier-send", "A call that is sent again keeps the end of its earlier send.",
+     "verification.life", "schema",
+     statement("send_mutation", "ended_clock = null", "ended_clock = ended_clock")),
     ("joined-twice", "A host joins twice, and keeps only one of the two alive.",
      "duly.engine.claims", "Claims.join", _join_unlocked),
     ("no-lease-while-closing", "A lease is not kept while a host waits for its sends.",

@@ -47,6 +47,7 @@ HINDERING: Final = (*TRANSACTIONS, What.STOP, What.CUT, What.STORE_CLOCK)  # to 
 ACT_S: Final = 12.0  # how long a person waits for a host
 QUIET_S: Final = 20.0  # longer than a lease
 LOOK_S: Final = 5.0
+GONE_S: Final = 600.0
 CALM_S: Final = (*(10.0,) * 6, 60.0, *(120.0,) * 6, *(600.0,) * 4, *(3600.0,) * 2)
 
 
@@ -152,6 +153,7 @@ class _FleetRun:
                 self._see_first_byte,
                 self._tell,
                 scenario.tool.value if number in scenario.without else "",
+                scenario.has_long_keys,
             )
             if number == 0:
                 self._plan_step(member)
@@ -260,7 +262,7 @@ class _FleetRun:
 
     async def _watch(self) -> None:
         while True:
-            await self._loop.sleep(1)
+            await self._loop.sleep(self._until_next_look_s(1))
             if self._lost is not None:
                 continue
             self._fleet.look(self._server.now, self._server.clock_ms, self._now_s())
@@ -278,9 +280,18 @@ class _FleetRun:
                 self._say(f"host {member.number} broke: {error!r}")
             self._deaths += 1
             await member.bury()
-            await self._loop.sleep(self._down_s(member))
+            await self._stay_away(member, self._down_s(member))
             member.start()
             self._tell(f"host {member.number} starts again")
+
+    async def _stay_away(self, member: Member, left_s: float) -> None:
+        """Leave a host gone, for minutes at most once another host is up."""
+        while left_s > 0:
+            await self._loop.sleep(min(left_s, GONE_S))
+            left_s -= GONE_S
+            if left_s > 0 and not self._are_gone():
+                member.calm_since_s = self._now_s()
+                return
 
     def _down_s(self, member: Member) -> float:
         mishap, member.next_mishap = member.next_mishap, None
@@ -372,7 +383,7 @@ class _FleetRun:
 
     async def _choose(self) -> Member:
         while not (up := [each for each in self._members if each.is_well]):
-            await self._loop.sleep(0.5)
+            await self._loop.sleep(self._until_next_look_s(0.5))
         return self._dice.choose(up)
 
     async def _run_scenario(self) -> None:
@@ -383,8 +394,11 @@ class _FleetRun:
                 await self._loop.sleep(min(LOOK_S, max(left_s, 0.001)))
             await self._act(action)
         is_over = self._lost is not None
-        while self._now_s() < LENGTH_MS / 1000 and not is_over:
-            await self._loop.sleep(LOOK_S)
+        ends_s = LENGTH_MS / 1000
+        while self._now_s() < ends_s and not is_over:
+            if self._are_gone():
+                ends_s = self._now_s() + GONE_S + LENGTH_MS / 1000
+            await self._loop.sleep(self._until_next_look_s(LOOK_S))
             is_over = self._lost is not None or self._is_over()
         self._doors.clear()
         self._mishaps.clear()
@@ -413,6 +427,14 @@ class _FleetRun:
             first.lacks = ""
             await self._close(first, 0.0)
             self._tell("host 0 has the tool from now on")
+
+    def _until_next_look_s(self, usual_s: float) -> float:
+        """Look seldom while every host is gone, for days: nothing happens in the store."""
+        return max(usual_s, GONE_S) if self._are_gone() else usual_s
+
+    def _are_gone(self) -> bool:
+        """Tell whether every host is gone in a scenario that lasts for days."""
+        return self._scenario.lasts_days and not any(each.is_up for each in self._members)
 
     async def _come_to_rest(self) -> bool:
         """Help until nothing is open; tell whether that was enough.

@@ -83,6 +83,12 @@ class FleetScenario:
     without: tuple[int, ...] = ()  # the hosts that begin without the tool of the workflow
     approval: Approval = Approval.NEVER
     dice: int = 0
+    has_long_keys: bool = False  # the sheet knows a key for longer than the margin of a day (L7)
+
+    @property
+    def lasts_days(self) -> bool:
+        """Whether hosts are gone for days in it."""
+        return any(each.what is What.KILL and each.lasts_s >= DAY_S for each in self.mishaps)
 
     @property
     def plain(self) -> Scenario:
@@ -150,7 +156,9 @@ KINDS: Final = (
     *ASKED,
     *(What.RESTART, What.RESTART, What.PROMOTE, What.PROMOTE),
 )
+DAY_S: Final = 86_400
 AHEAD_S: Final = (0, 0, 2, -3, 20, -45, 170, -300)
+DAYS_AHEAD: Final = (-30, -3, -2, -2, 0, 0, 0, 2, 9)
 ACTIONS: Final = (
     *(Do.PUBLISH,) * 5,
     *(Do.PAUSE, Do.RESUME, Do.RESUME, Do.RETRY, Do.ABANDON, Do.SKIP, Do.ANSWER, Do.ANSWER),
@@ -193,7 +201,69 @@ def _plain_from_seed(seed: int) -> FleetScenario:
         return _forgetful(dice, scenario)
     if dice.happens(0.2):
         return _stalled(dice, scenario)
-    return _pressed(scenario) if dice.happens(0.08) else scenario
+    if dice.happens(0.08):
+        return _pressed(scenario)
+    if dice.happens(0.1):
+        return _apart(dice, scenario)
+    if dice.happens(0.06):
+        return _again(dice, scenario)
+    return _unheld(dice, scenario) if dice.happens(0.04) else scenario
+
+
+def _apart(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let the clocks of the hosts be days apart, in any scenario or in one that lasts for days.
+
+    In the latter a host dies on a call that had an effect, and so do the others. All are gone for
+    longer than the sheet knows a key; the first to come back is another host, with another clock.
+    """
+    ahead_s = tuple(DAY_S * dice.choose(DAYS_AHEAD) + each for each in scenario.ahead_s)
+    if dice.happens(0.3):
+        return replace(scenario, ahead_s=ahead_s)
+    gone_s = dice.choose((2.1, 2.3, 2.6)) * DAY_S
+    deaths = [Mishap(What.KILL, gone_s, "", each, 3_000) for each in range(scenario.hosts)]
+    return replace(
+        scenario,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        tool=Tool.ONCE,
+        mishaps=(Mishap(What.KILL, gone_s + 60, "after the first byte"), *deaths),
+        outcomes=(dice.choose((Outcome.TIMEOUT_AFTER, Outcome.AMBIGUOUS_AFTER)),),
+        ahead_s=ahead_s,
+        has_long_keys=True,
+    )
+
+
+def _again(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let a call be sent again after its end was written down, and its host stop on that send.
+
+    It lands as late as it may, while a person tells another host that it did not happen: the end of
+    the earlier send says nothing of it. The sheet forgets the key soon after that: what is sent
+    under it then is another change.
+    """
+    first_ms = 45_000 + dice.randrange(5_000)
+    answers = [Action(at_ms, Do.ANSWER) for at_ms in range(first_ms, 66_000, 400)]
+    return replace(
+        scenario,
+        tool=Tool.BRIEF,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(Mishap(What.STOP, 60.0, "after the first byte", 3),),
+        outcomes=(*(Outcome.AMBIGUOUS_BEFORE,) * 2, Outcome.LATE, Outcome.RATE_LIMITED),
+        sayings=(),
+        actions=tuple(answers),
+        approval=Approval.NEVER,
+    )
+
+
+def _unheld(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let the server forget a send whose host dies on it: no host compares what that one knew."""
+    forgotten = Mishap(What.PROMOTE, dice.choose((5.0, 8.0, 13.0)), "after the first byte")
+    return replace(
+        scenario,
+        tool=Tool.BLIND,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(forgotten, Mishap(What.KILL, 60.0, "after the first byte")),
+        actions=(),
+        approval=Approval.NEVER,
+    )
 
 
 def _pressed(scenario: FleetScenario) -> FleetScenario:

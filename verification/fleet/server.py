@@ -274,7 +274,10 @@ class Server:
             request.answer.set_result(result)
 
     def _read(self, request: Request[Any]) -> tuple[Any, None]:
-        return self.database.read(request.body), None
+        def clocked(tx: Transaction) -> Any:
+            return request.body(_ServerTransaction(tx, self.clock_ms, self.timeline))
+
+        return self.database.read(clocked), None
 
     def _refuse(self, request: Request[Any], error: Exception) -> None:
         if not request.answer.done():
