@@ -20,6 +20,7 @@ from duly.words import say
 from duly.words.phrase import Clock
 from tests.postgres.stand import FLOW, KEY, Outside, database, deploy, opened, until
 from tests.postgres.test_gone import ask
+from tests.postgres.test_local import on
 from tests.postgres.world import Place
 
 
@@ -34,6 +35,10 @@ class OtherOutside(Outside):
 
 
 BUYS = FLOW.replace("ctx.outside.post", "ctx.shop.post")
+ENDS = """
+    async def next(self, ctx, prepared, result, state):
+        return state
+"""
 
 
 @pytest.fixture
@@ -70,6 +75,8 @@ async def test_a_host_without_a_connector_leaves_the_work_to_one_that_has_it(url
         assert said.startswith("It needs outside.post, and no host has all it needs. Looked at: ")
         assert f"{host.name}" in said
         assert (await unable.workflows())[0].reason.code == Code.WAITS_FOR_TOOL
+        ask(url, "update host set name = 'one, two 3 '")
+        assert look_at_server(url).unserved[0][1].hosts == ("one, two 3 ",)
         async with opened(url, OtherOutside(posts=outside.posts), shop) as two, two.running():
             await until(lambda: outside.posts == ["a"], "a host that has the tool")
             assert look_at_server(url).unserved == ()
@@ -135,17 +142,17 @@ async def test_only_a_host_with_the_connector_asks_about_a_call(url: str) -> Non
         await deploy(able)
         await publish(able, "a")
         await able.drain()
-    since = "select 1 from upkeep where name = 'gone tool outside.post'"
+    since = "select 1 from upkeep where name = 'tool outside.post '"
     shop = Shop()
     async with opened(url, shop) as unable, unable.running():
         await until(lambda: bool(ask(url, since)), "since when no host has the tool")
         assert (await unable.why("notes")).reason.code == Code.WAITS_FOR_TOOL
         (call,) = await unable.mutations("notes")
         ask(url, f"update mutation set updated_at = updated_at - {MACHINE_GONE_MS}")
-        ask(url, f"update upkeep set at = at - {MACHINE_GONE_MS - 60_000} where name like 'gone %'")
+        ask(url, f"update upkeep set at = at - {MACHINE_GONE_MS - 60_000} where name like 'tool %'")
         await asyncio.sleep(1.5)  # two renewals
         assert status() == "needs_reconcile"
-        ask(url, "update upkeep set at = at - 60000 where name like 'gone %'")
+        ask(url, "update upkeep set at = at - 60000 where name like 'tool %'")
         await until(lambda: status() == "indeterminate", "the call to be shown to a person")
         await unable.settle(call.id, "try_again")
         await change(unable)  # what the host that asks lacks does not count until it has asked
@@ -159,22 +166,57 @@ async def test_only_a_host_with_the_connector_asks_about_a_call(url: str) -> Non
 
 
 async def test_a_call_that_was_out_when_its_host_died_is_asked_about_by_its_tool(url: str) -> None:
-    """H7, R7: what else its workflow needs does not count until its outcome is known."""
+    """H7, R7: what else its workflow needs does not count; nor for `next`, which has no tools."""
     cut = Cut()
     async with opened(url, cut) as able:
         await deploy(able)
         await publish(able, "a")
         await able.drain()
     async with opened(url, Shop()) as other:
-        await change(other)
+        text = (BUYS + ENDS).format(name="notes")
+        await other.deploy(Source(Language.PYTHON, text, "notes.py"))
     ask(url, "update run set status = 'active', due_at = null")
     ask(url, "update mutation set status = 'in_flight'")
     cut.is_cut = False
     async with opened(url, cut) as able, able.running():
-        await until(
-            lambda: ask(url, "select status from mutation") == [("applied",)], "the host that asks"
-        )
+        done = "select 1 from run where status = 'committed'"
+        await until(lambda: bool(ask(url, done)), "the host that asks, and goes on to the end")
     assert cut.posts == ["a"]
+
+
+class LocalCut(Cut):
+    """One that only its own machine can reach."""
+
+    local = True
+
+
+async def test_a_call_is_shown_to_a_person_if_its_own_machine_has_its_tool_no_more(
+    url: str,
+) -> None:
+    """H7: a host elsewhere that has the tool cannot ask about it."""
+    here, there = LocalCut(), LocalCut()
+    async with opened(url, here, fleet=on("attic")) as able:
+        await deploy(able)
+        await publish(able, "a")
+        await able.drain()
+    since = "select name from upkeep where substr(name, 1, 5) in ('gone ', 'tool ')"
+    shown = "select error from mutation where status = 'indeterminate'"
+    async with (
+        opened(url, Shop(), fleet=on("attic")) as one,
+        one.running(),
+        opened(url, there, fleet=on("cellar")) as two,
+        two.running(),
+    ):
+        await until(lambda: ask(url, since) == [("tool outside.post attic",)], "since when")
+        ask(url, f"update mutation set updated_at = updated_at - {MACHINE_GONE_MS}")
+        ask(url, f"update upkeep set at = at - {MACHINE_GONE_MS} where name like 'tool %'")
+        await until(lambda: bool(ask(url, shown)), "the call to be shown to a person")
+        ((said,),) = ask(url, shown)
+        assert "no host with its connector has served there" in said
+        (call,) = await two.mutations("notes")
+        await two.settle(call.id, "happened")
+        await until(lambda: ask(url, since) == [], "what no call waits for to be forgotten")
+    assert there.asked == 0
 
 
 async def test_a_host_that_has_not_said_what_it_has_takes_everything(url: str) -> None:

@@ -294,7 +294,7 @@ async def _see_offered(world: World) -> None:
     workflow = await world.store.get_workflow(WORKFLOW)
     assert workflow.unserved is None
     await world.store.leave("host_3")
-    assert (await world.store.get_workflow(WORKFLOW)).unserved == "host_4 shop.buy"
+    assert (await world.store.get_workflow(WORKFLOW)).unserved == "6 host_4 shop.buy"
 
 
 LIST_LACKING = ReadCase(

@@ -180,8 +180,7 @@ class Worker:
                 lease.gone -= {fence.workflow_id}  # said once; *try again* waits anew
                 live = self.resume(outlook, row)
                 mutation = await self._held(live)
-                is_here = mutation.tool in self._parts.outside.catalog.names
-                told = say_gone(mutation.tool, machine if is_here else "")
+                told = say_gone(mutation.tool, machine)
                 await self.ledger.judge(
                     live, mutation.id, mutation.attempt, Verdict.GIVEN_UP, message=told
                 )

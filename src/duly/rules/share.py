@@ -79,16 +79,20 @@ class Unserved:
 def read_unserved(text: str | None) -> Unserved | None:
     """Read what each host lacks: the tools that all of them lack, if there are such.
 
-    >>> read_unserved("a:1 shop.buy,b:2 mail.send,b:2 shop.buy")
-    Unserved(tools=('shop.buy',), hosts=('a:1', 'b:2'))
-    >>> read_unserved("a:1 shop.buy,b:2 mail.send").tools, read_unserved(None)
+    Before each host stands its length: its name may hold any character.
+
+    >>> read_unserved("3 a:1 shop.buy,3 b,2 mail.send,3 b,2 shop.buy")
+    Unserved(tools=('shop.buy',), hosts=('a:1', 'b,2'))
+    >>> read_unserved("3 a:1 shop.buy,3 b:2 mail.send").tools, read_unserved(None)
     (('mail.send', 'shop.buy'), None)
     """
     if text is None:
         return None
     lacks: dict[str, set[str]] = {}
-    for each in text.split(","):
-        host, _, tool = each.rpartition(" ")
+    while text:
+        length, _, rest = text.partition(" ")
+        host, rest = rest[: int(length)], rest[int(length) + 1 :]
+        tool, _, text = rest.partition(",")
         lacks.setdefault(host, set()).add(tool)
     tools = set.intersection(*lacks.values()) or set.union(*lacks.values())
     return Unserved(tuple(sorted(tools)), tuple(sorted(lacks)))

@@ -139,15 +139,16 @@ def _kin(machine: str | None, unable: str | None) -> Kin:
 
 
 def _note_gone(tx: Transaction, clock: int) -> frozenset[str]:
-    """Keep since when machines have no host; return what waits for one for too long (H7).
+    """Keep since when machines or tools have no host; return what waits for too long (H7).
 
     A row that was changed since, as by a person who says *try again*, waits as long once more.
     """
-    tx.write("drop_gone")
     found: set[str] = set()
-    for workflow_id, machine, since, changed_at, status, is_held in tx.all("list_gone"):
+    rows = tx.all("list_gone")
+    tx.write("drop_gone", names=as_set(name for _, name, *_ in rows))
+    for workflow_id, name, since, changed_at, status, is_held in rows:
         if since is None:
-            tx.write("note_gone", machine=machine, at=clock)
+            tx.write("note_gone", name=name, at=clock)
         is_marked = status == MutationStatus.INDETERMINATE
         if not (is_marked or is_held) and is_gone(since, clock) and is_gone(changed_at, clock):
             found.add(workflow_id)

@@ -100,8 +100,8 @@ def say_gone(tool: str, machine: str) -> str:
     if not machine:
         return f"no host with the connector of {tool} has served for ten minutes"
     return (
-        f"{tool} can be asked only on the machine {machine}, and no host has served there for ten"
-        " minutes"
+        f"{tool} can be asked only on the machine {machine}, and no host with its connector has"
+        " served there for ten minutes"
     )
 
 

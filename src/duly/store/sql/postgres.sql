@@ -40,7 +40,7 @@ select w.name, w.machine from workflow w where w.machine is not null and w.remov
 
 -- list_unserved
 -- Workflows for which each host that serves lacks a tool, and what: for `doctor` (H7).
-select w.name, string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u join workflow w on w.id = u.workflow_id
+select w.name, string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u join workflow w on w.id = u.workflow_id
 where w.removed_at is null group by w.name order by w.name limit 20
 
 -- list_offers

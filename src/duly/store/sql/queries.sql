@@ -190,7 +190,7 @@ where id = :id and removed_at is null and (holder = :host or not exists (select 
 select l.tool from lacking l where l.host = :host and l.workflow_id = :id
 
 -- claim_gone
--- A workflow whose call has an unknown outcome, and that is bound to a machine on which no host has served for ten minutes, or whose tool no host has had for so long: a host says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
+-- A workflow whose call has an unknown outcome, and that is bound to a machine on which no host has served for ten minutes, or whose tool no host has had for so long, there if it is bound: a host says so, and takes a person's answer; it runs nothing (H7; scan of host, which has few rows).
 -- A host that stands in already, and does not know it any more, takes it anew, also if its machine or its call is back: else no host could give it back. So does a holder that lacks a tool now.
 update workflow set holder = :host, epoch = epoch + 1
 where id = :id and removed_at is null and (holder = :host or not exists (select 1 from host h where h.id = workflow.holder)
@@ -198,33 +198,33 @@ where id = :id and removed_at is null and (holder = :host or not exists (select 
     and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
     and (not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1)
         and exists (select 1 from upkeep u where u.name = 'gone ' || workflow.machine and u.at <= :before)
-      or not exists (select 1 from host h where h.serves = 1 and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool)))
-        and exists (select 1 from upkeep u where u.name = 'gone tool ' || m.tool and u.at <= :before))))
+      or not exists (select 1 from host h where h.serves = 1 and (workflow.machine is null or h.machine = workflow.machine)
+          and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool)))
+        and exists (select 1 from upkeep u where u.name = 'tool ' || m.tool || ' ' || coalesce(workflow.machine, '') and u.at <= :before))))
 returning epoch, coalesce(machine, '')
 
 -- list_gone
--- Calls with an unknown outcome that only a machine without a host can ask about, or a tool that no host has; since when that is so, and when the row was changed last (H7); workflows with such a call are few, so open runs are walked (scan of run_one_open and of host).
+-- Calls with an unknown outcome that only a machine without a host can ask about, or a tool that no host has, there if it is bound; since when that is so, and when the row was changed last (H7); workflows with such a call are few, so open runs are walked (scan of run_one_open and of host).
 select t.id, t.gone, u.at, t.updated_at, t.status, t.is_held from (
   select w.id, m.updated_at, m.status, exists (select 1 from host h where h.id = w.holder) as is_held,
-    case when w.machine is not null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) then w.machine
-      when not exists (select 1 from host h where h.serves = 1 and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool))) then 'tool ' || m.tool end as gone
+    case when w.machine is not null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) then 'gone ' || w.machine
+      when not exists (select 1 from host h where h.serves = 1 and (w.machine is null or h.machine = w.machine)
+        and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = m.tool))) then 'tool ' || m.tool || ' ' || coalesce(w.machine, '') end as gone
   from run r join workflow w on w.id = r.workflow_id join mutation m on m.held_by = r.id
   where r.open = 1 and w.removed_at is null and (m.status = 'needs_reconcile' or m.status = 'indeterminate' or m.status = 'in_flight' and m.sent_at is not null)
-) t left join upkeep u on u.name = 'gone ' || t.gone where t.gone is not null
+) t left join upkeep u on u.name = t.gone where t.gone is not null
 
 -- note_gone
 -- The first host that sees it writes since when.
-insert into upkeep (name, at) values ('gone ' || cast(:machine as text), :at) on conflict (name) do nothing
+insert into upkeep (name, at) values (:name, :at) on conflict (name) do nothing
 
 -- drop_gone
--- A machine on which a host serves is not gone, nor a tool that one has (scan of upkeep and host, which have few rows).
-delete from upkeep where substr(name, 1, 5) = 'gone ' and (substr(name, 6) in (select h.machine from host h where h.serves = 1)
-  or substr(name, 6, 5) = 'tool ' and exists (select 1 from host h where h.serves = 1
-    and (h.offers is null or exists (select 1 from offer f where f.host = h.id and f.tool = substr(upkeep.name, 11)))))
+-- What no call waits for any more, as a machine on which a host serves, or a tool that one has (scan of upkeep and of the set).
+delete from upkeep where substr(name, 1, 5) in ('gone ', 'tool ') and name not in (select i.key from json_each(:names) i)
 
 -- drop_all_gone
--- What a copy of a store says of machines is of another time (scan of upkeep, which has few rows).
-delete from upkeep where substr(name, 1, 5) = 'gone '
+-- What a copy of a store says of machines and tools is of another time (scan of upkeep, which has few rows).
+delete from upkeep where substr(name, 1, 5) in ('gone ', 'tool ')
 
 -- yield_workflow
 -- A host that stands in for a machine has sent nothing, and one that lacks a tool now has no send out: they give back a workflow whose run is open (H7).

@@ -570,7 +570,8 @@ create table extension_state (
 
 -- H5: `tidied` is when retention last went through everything; `copied`, in a backup alone, what moment it shows; `held`, in a
 -- restored store, what moment its bus shows, until a person resumes it; `timeline` (H10) is no moment: each promotion of a server's standby
--- begins another one; `gone` and a machine (H7) since when no host serves there that a call waits for, by the clock of the server.
+-- begins another one; `gone` and a machine (H7) since when no host serves there that a call waits for, by the clock of the server; `tool`, a tool and the
+-- machine the call is bound to, if any, since when no host that serves (there) has it.
 create table upkeep (
   name            text primary key,
   at              bigint not null

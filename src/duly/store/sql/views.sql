@@ -5,28 +5,28 @@
 -- By name; workflows are few, removed ones are left out (scan of workflow_one_name).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
   case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end,
-  (select string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
+  (select string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
 from workflow where removed_at is null and name > :after order by name limit :limit
 
 -- find_workflow
 -- The name is the identity of what is deployed now; hosts are few (scan of h).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
   case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end,
-  (select string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
+  (select string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
 from workflow where name = :name and removed_at is null
 
 -- get_workflow
 -- Removed ones too: their history is readable; hosts are few (scan of h).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
   case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end,
-  (select string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
+  (select string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
 from workflow where id = :id
 
 -- list_workflows_by_ids
 -- A few of them, removed ones too. The scan is over the set.
 select w.id, w.name, w.active_version, w.paused, w.paused_since, w.counter, w.holder, w.epoch, w.repairs, w.repairs_since, w.created_at, w.removed_at, w.blind_since,
   case when w.machine is not null and not exists (select 1 from host h where h.machine = w.machine and h.serves = 1) then w.machine end,
-  (select string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = w.id)
+  (select string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = w.id)
 from json_each(:ids) i cross join workflow w where w.id = i.key
 
 -- list_handlers
@@ -240,7 +240,7 @@ select count(*) from proposal
 -- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
   case when workflow.machine is not null and not exists (select 1 from host h where h.machine = workflow.machine and h.serves = 1) then workflow.machine end,
-  (select string_agg(u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
+  (select string_agg(length(u.host) || ' ' || u.host || ' ' || u.tool, ',' order by u.host, u.tool) from unserved u where u.workflow_id = workflow.id)
 from workflow where name = :name order by created_at desc, id desc limit 1
 
 -- list_workflow_inputs
