@@ -50,8 +50,8 @@ TOOLS: Final = (
     "A connection leads to one service. Scripts read and change things there by its tools."
 )
 CONNECTS: Final = (
-    "A command adds another one to duly.toml; then start the host again. Its kinds are listed by "
-    "duly connect --list."
+    "One command lists the kinds of connections, another adds one to duly.toml; then start the"
+    " host again."
 )
 ACTIONS: Final = "What people and programs told Duly to do, the newest first."
 MODELS: Final = (
