@@ -299,7 +299,7 @@ SITUATIONS: Final[dict[str, Situation]] = {
     ),
     "a connector that is not built in": with_config(f"{URL}\n{SHEET.format('shet')}"),
     "a connector that says nothing": with_config(f"{URL}\n[connectors.sheet]\n"),
-    "a connector whose module is missing": with_config(f"{URL}\n{SHEET.format('shop:Sheet')}"),
+    "a connector whose module is missing": with_config(f"{URL}\n{SHEET.format('no_shop:Sheet')}"),
     "a connector whose module fails": lambda desk: (
         desk.write("errors_shop.py", "raise RuntimeError('no till')\n")
         .config(f"{URL}\n{SHEET.format('errors_shop:Sheet')}")
