@@ -57,6 +57,11 @@ _DESK, _ENGINE, _BUS = "tests/desk/test_", "tests/engine/test_", "tests/bus/test
 _SEAL = f"{_ENGINE}end_seal.py::test_"
 _TOLD = f"{_DESK}why.py::test_what_a_person_is_told_is_what_was_read_and_agreed[consumer "
 OF_SQLITE: Final = {
+    f"{_DESK}backups.py::test_a_copy_is": _FILE,
+    f"{_DESK}backups.py::test_the_copy_just_made": _FILE,
+    f"{_DESK}backups.py::test_older_copies": _FILE,
+    f"{_DESK}backups.py::test_what_a_host_did_not_write": _FILE,
+    f"{_DESK}backups.py::test_a_folder_that_is_a_link": _FILE,
     f"{_DESK}canary.py::test_a_backup_without_the_key": _FILE,
     f"{_DESK}canary.py::test_a_canary_is_found_nowhere": _FILE,
     f"{_DESK}forgetting.py::test_the_log_of_a_store_that_is_read": "a server erases its own log",

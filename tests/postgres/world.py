@@ -108,6 +108,7 @@ class Place:
         """Make a database that is a copy of another, or an empty store, which may be used again."""
         if source is None and self._spare:
             return self._spare.pop()
+        self.look_away(source or self._empty)
         name = f"world_{self._name}_{next(self._numbers)}"
         copied = f"create database {name} owner {ROLE} template {source or self._empty}"
         # 14 knows no other way than this one, and not its name.
