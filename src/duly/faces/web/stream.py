@@ -39,7 +39,7 @@ MEDIA_TYPE: Final = "text/event-stream"
 VIEWERS_MAX: Final = 60
 VIEWERS_OF_ONE_MAX: Final = 12
 PAUSE_S: Final = 0.5  # at most two updates a second
-REST: Final = 12  # times as long as a page took to make, no page is made: runs come first
+REST: Final = 15  # times as long as a page took to make, no page is made: runs come first
 COST_MS_MAX: Final = 100  # of one page that is rested for, so that a slow one is not made slower
 # So much of the time of pages can be saved up, and never more than each page takes so often: a
 # change after a quiet time is seen on several pages at once, and the rest comes after them.
