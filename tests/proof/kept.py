@@ -7,7 +7,7 @@ Law 1  A row is one part on one commit: its command, its seeds, what was counted
        wrong. Nothing that was run with changes in the tree becomes a row.
 Law 2  A row that found something wrong stays, with what became of it.
 Law 3  A sum over commits says so: how many commits, and how much of it on the newest source.
-Law 4  The same seeds of the same commit count once, whoever ran them how often.
+Law 4  The same seeds of the same commit count once, however often they were run.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_an_answer_says_what_is_granted() -> None:
 
 
 def test_an_answer_says_whose_token_it_is() -> None:
-    """K9: a refresh that names nobody is of the account of before; another account is never it."""
+    """K9: a refresh that names no account is of the one before; another account is never it."""
     ada, bob = (write_id_token("https://login.example", "client", each) for each in ("ada", "bob"))
     first = judge(id_token=ada).grant
     assert first is not None
