@@ -113,7 +113,7 @@ def publish_and_approve(person: Person, page: Page) -> None:
     one.get_by_role("button", name="Approve").click()
     expect(page.locator("article", has_text="Letter to Ada")).to_have_count(0)
     two.get_by_role("button", name="Approve").click()  # a tab that saw nothing of it
-    expect(other.locator("h1")).to_contain_text("Conflict")
+    expect(other.locator("h1")).to_contain_text("This was not done")
     other.close()
     person.problems[:] = [each for each in person.problems if "409" not in each]
     person.goes(page, "/w/letters/outputs")

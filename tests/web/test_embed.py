@@ -42,7 +42,7 @@ async def test_a_page_is_mounted_in_an_application_of_fastapi(tmp_path: Path) ->
                 "</duly/api/v1/workflows?limit=1&after=invoices>"
             )
             page = await one.get("/duly/", headers=headers)
-            assert 'href="/duly/static/page.css"' in page.text
+            assert 'href="/duly/static/page.css?v=' in page.text
             assert 'href="/duly/w/invoices"' in page.text
             assert (await one.get("/duly/static/page.css")).status_code == 200
             code = (await web.host.new_link(scope=Scope.ADMIN)).code

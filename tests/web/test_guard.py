@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
+from http import HTTPStatus
 from typing import Final
 
 import pytest
 
 from duly.api.registry import Scope
 from duly.faces.web.guard import HEADERS, Place
+from duly.faces.web.problem import BY_CLASS, BY_CODE
+from duly.words.page import say_refused
 from tests.web.stand import (
     COOKIE,
     FORM,
@@ -333,6 +337,25 @@ async def test_the_style_sheet_alone_may_be_kept() -> None:
     assert dark
     assert all(re.fullmatch(r"    (--[a-z-]+: #[0-9a-f]{6}; ?)+", each) for each in lines)
     assert "prefers-color-scheme" not in rest
+
+
+async def test_an_upgrade_brings_its_own_style_sheet() -> None:
+    """G7: a browser may keep it for an hour, so the address is that of its content."""
+    app, _ = fake()
+    page = (await ask(app, "/sign-in", headers={"Accept": "text/html"})).text
+    for name in ("page.css", "page.js"):
+        (address,) = re.findall(rf'"(/static/{re.escape(name)}\?v=[0-9a-f]+)"', page)
+        kept = await ask(app, address)
+        assert kept.status == 200
+        assert sha256(kept.body).hexdigest().startswith(address.partition("=")[2])
+
+
+def test_every_refusal_has_a_heading_in_plain_words() -> None:
+    """G15: a person reads no phrase of the protocol; what is a bug in Duly says so."""
+    statuses = {*BY_CODE.values(), *dict(BY_CLASS).values(), 400} - {401, 500}
+    headings = [say_refused(each) for each in statuses]
+    assert say_refused(500) not in headings
+    assert not {each.phrase for each in HTTPStatus} & set(headings)
 
 
 async def test_the_script_of_a_page_is_no_longer_than_was_decided() -> None:

@@ -94,7 +94,8 @@ SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
 SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
 TRY_TODAY: Final = "Try it with the data of today; nothing is sent"
 WISH: Final = (
-    "What should be done, when, and for whom? The model of duly.toml writes it, and you decide."
+    "What should be done, when, and for whom? A model writes it, if duly.toml names one"
+    " ([models.default]), and you decide."
 )
 WISH_CHANGE: Final = "What should be different? A model changes it, and you decide."
 USES_NOTHING: Final = "It uses no tool."
@@ -278,6 +279,34 @@ MOVERS: Final = {
 def name_mover(mover: str) -> str:
     """Name who or what moves something on."""
     return MOVERS.get(mover, mover)
+
+
+REFUSALS: Final[Mapping[int, str]] = {
+    400: "This does not fit",
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "There is nothing here",
+    408: "This took too long",
+    409: "This was not done",
+    413: "This is too long",
+    415: "This does not fit",
+    421: "This address is not known",
+    422: "This cannot be put to use",
+    429: "This was too much at once",
+    431: "This is too long",
+    502: "A service failed",
+    503: "The store cannot be used now",
+    504: "It is not known whether this was done",
+}
+
+
+def say_refused(status: int) -> str:
+    """Say in the heading of a page why something was refused; the error says the rest.
+
+    >>> say_refused(409)
+    'This was not done'
+    """
+    return REFUSALS.get(status, "Something is wrong in Duly")
 
 
 def say_more(count: int, *, is_cut: bool) -> str:

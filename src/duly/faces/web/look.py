@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from http import HTTPStatus
 from importlib import resources
 from types import MappingProxyType
@@ -42,6 +43,7 @@ FOR_PROGRAMS: Final = ("/api/", "/hooks/", "/metrics", "/healthz")
 HTML: Final = "text/html"
 JSON: Final = "application/json"
 ZONE: Final = ContextVar("zone", default="UTC")  # of the page that is written now
+FINGERPRINT_CHARS: Final = 12
 TITLE_CHARS: Final = 2000  # of a text in a list; an approval is never cut (G9)
 
 
@@ -76,6 +78,7 @@ def _environment() -> Environment:
     made.globals["words"] = words
     made.globals["draw"] = drawing
     made.globals["fresh_id"] = unguessable
+    made.globals["fingerprint"] = fingerprint
     return made
 
 
@@ -158,8 +161,12 @@ def refuse(
     status = status_of(error)
     if status == HTTPStatus.UNAUTHORIZED:
         return render(request, "sign_in.html", status, code="", name="")
-    title = HTTPStatus(status).phrase
-    told = {"title": title, "detail": str(error), "code": error.code, "sides": sides}
+    told = {
+        "title": words.say_refused(status),
+        "detail": str(error),
+        "code": error.code,
+        "sides": sides,
+    }
     return render(request, "problem.html", status, **told)
 
 
@@ -178,6 +185,12 @@ def wants_json(request: Request) -> bool:
 def read_static(name: str) -> bytes:
     """Read a file that a browser keeps."""
     return resources.files("duly.faces.web").joinpath("static", name).read_bytes()
+
+
+@cache
+def fingerprint(name: str) -> str:
+    """Name the content of a file, so that a browser asks for it anew after an upgrade."""
+    return sha256(read_static(name)).hexdigest()[:FINGERPRINT_CHARS]
 
 
 def browser_of(agent: str) -> str:
