@@ -45,7 +45,7 @@ PROOFS: Final[Mapping[str, str]] = {
 }
 # What it says of a thing that a person deleted before it was asked about.
 DELETIONS: Final[Mapping[str, str]] = {
-    Deleted.SEEN: "is told apart",
+    Deleted.SEEN: "is not made again",
     Deleted.UNSEEN: "counts as not made for an hour, then a person decides",
 }
 PROVEN: Final = "proven with your account on"
