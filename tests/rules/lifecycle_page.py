@@ -17,29 +17,29 @@ PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
 
 HEAD = """# The life of a run
 
-This page is written from the tables in `src/duly/rules/lifecycle.py`. Change those, then run
-`make docs`; the tests fail while the two differ.
+This page is generated from the tables in `src/duly/rules/lifecycle.py`. Change those, then run
+`make docs`; a test fails if the two differ.
 
-A run is three small machines side by side. The **phase** says how far it got and only moves
-forward. The **status** says why it does not move and never moves the phase. The **row** is what
-the mutation ledger knows of the run's one outside change, and it alone decides what may follow.
+The state of a run has three parts. The **phase** says how far the run got; it only moves forward.
+The **status** says why the run does not go on; it never moves the phase. The **row** is what the
+mutation ledger knows of the run's one outside change; it alone decides what may follow.
 """
 
 
-SENDS = """A run sends for the first time, or again after a definite no, while it is `active`. A run
-that is `paused:reconciliation` sends an unknown call again: there a refusal proves nothing about
-the first send.
+SENDS = """While a run is `active`, it sends a call for the first time, or again after a
+definite no. While a run is `paused:reconciliation`, it sends an unknown call again. Then a
+refusal proves nothing about the first send.
 """
 
-LATE = """A send that was given up waiting for may still answer. Its yes settles a row that is still
-unknown, whichever of the row's sends it was. Its no settles one only if no other send of the row is
-unknown; otherwise, and when the row is decided already, the answer is shown beside the row.
+LATE = """The host may stop waiting for a send, and the send may still answer later. If the row
+is still unknown, a yes settles it, from any of its sends. A no settles it only if no other send
+of the row is unknown. In all other cases the answer is only shown beside the row.
 """
 
-EXITS = """{states} states can be reached; {open} of them are open. What is `committed` or
-`abandoned` never moves again. The host moves a run by what it is doing, by a restart or by asking
-about an unknown mutation; a person by one of the acts named here. The acts named for a row that
-`needs_reconcile` are taken once a person was told that nothing could be asked for an hour.
+EXITS = """{states} states can be reached; {open} of them are open. A run that is `committed` or
+`abandoned` never moves again. The host moves a run by its work, by a restart or by asking about an
+unknown mutation. A person moves it by one of the acts named here. If the row is `needs_reconcile`,
+a person can act only after they were told that nothing could be asked for an hour.
 """
 
 
@@ -57,7 +57,7 @@ def render() -> str:
         "## What the answer to a send means\n",
         SENDS,
         _table(("answer", "first send", "unknown call sent again"), _answer_rows()),
-        "## What an answer means that comes late\n",
+        "## What a late answer means\n",
         LATE,
         _table(("answer", "what becomes of it"), _to_rows(lifecycle.LATE)),
         "## What asking the outside gives\n",

@@ -171,9 +171,8 @@ class Bus:
     async def unsubscribe(self, subscriber_id: str, *, by: str | None = None) -> int:
         """End a subscription; return how many deliveries were closed for it.
 
-        A subscription of an extension or of the host can be ended only after they left it behind:
-        while it is connected it belongs to them. One that leads into a workflow belongs to the
-        workflow. If `by` is given, the act is recorded.
+        A subscription that an extension or the host uses cannot be ended. One that leads into a
+        workflow belongs to the workflow. If `by` is given, the act is recorded.
         """
         # Rules: B13.
         action = None if by is None else self._action(by, "unsubscribe")

@@ -128,8 +128,8 @@ class Approvals(HasDesk):
     ) -> str:
         """Change arguments of a proposed call that its tool lets a person change.
 
-        Answer the hash of the amended call, which an approval must name. What the script asked for
-        is kept beside.
+        Return the hash of the amended call, which an approval must name. Duly also keeps what the
+        script asked for.
         """
         # Rules: A3.
         desk = self._desk()

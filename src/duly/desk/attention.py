@@ -46,7 +46,7 @@ class Attentions(HasDesk):
     ) -> tuple[Attention, ...]:
         """List everything that waits for a person, by workflow, from behind a `key`.
 
-        What is of no workflow comes first, with an empty name.
+        Entries without a workflow come first, with an empty name.
         """
         # Rules: F8.
         check_page(limit, after, str, path="after")
@@ -66,7 +66,7 @@ class Attentions(HasDesk):
 
     @question(example={})
     async def attention_count(self) -> int:
-        """Count what waits for a person; 1000 stands for that many or more.
+        """Count what waits for a person; 1000 means 1000 or more.
 
         A face that shows a part of the list says with it how much is left out.
         """

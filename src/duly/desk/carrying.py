@@ -101,7 +101,7 @@ class Carrying(HasDesk):
     ) -> ExportedFlows:
         """Write a workflow with its grants and history to a new file, or every workflow.
 
-        With `hand_over` it is paused here for good, so that another store can take it in; that is
+        With `hand_over` it is paused here for good, so that another store can import it; that is
         refused while a run is open. The file has no secrets, only the names of those it needs.
         """
         # Rules: H5, A5, A6.
@@ -132,10 +132,10 @@ class Carrying(HasDesk):
     async def import_(
         self, path: PathGiven, *, copy: bool = False, by: str = USER
     ) -> ImportedFlows:
-        """Take in the workflows of a file that another store exported; each is paused.
+        """Import the workflows of a file that another store exported; each is paused.
 
-        A file that was not handed over shows workflows that may still run in the other store. It
-        is taken in with `copy` alone.
+        Without a hand-over the workflows may still run in the other store; such a file needs
+        `copy`.
         """
         # Rules: H5, A6, W5, T5, L7, L15.
         desk = self._desk()

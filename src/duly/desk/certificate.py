@@ -39,8 +39,8 @@ class Certificates(HasDesk):
     ) -> Certificate:
         """Show all that is known about one change, or one input, being made once.
 
-        A change goes by its id; an input by its message id and its workflow, and by its topic
-        where two topics have that message id.
+        Name a change by its id, an input by its message id and its workflow, and by its topic if
+        two topics have that message id.
         """
         # Rules: L15.
         desk = self._desk()

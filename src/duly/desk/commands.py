@@ -126,7 +126,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
 
     @act(scope=Scope.AGENT, example={"workflow": "invoices"})
     async def run_now(self, workflow: str, producer: str | None = None, *, by: str = USER) -> int:
-        """Make every producer due now, or only the one that is named; return how many are."""
+        """Run every producer now, or only the one that is named; return how many."""
         desk = self._desk()
         action = desk.action(by, "run_now")
         found = await desk.find(workflow)
@@ -199,7 +199,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
 
     @act(scope=Scope.AGENT, example={"run": "run_019a8b7c0d1e2f30"})
     async def retry(self, run: RunId, *, by: str = USER) -> str:
-        """Follow a run that stands still by a new one, now; return the new run's id."""
+        """Start a new run in place of a stopped one, now; return its id."""
         # Rules: R9.
         desk = self._desk()
         action = desk.action(by, "retry")
@@ -220,7 +220,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
 
     @act(scope=Scope.DECIDE, for_agents=True, example={"run": "run_019a8b7c0d1e2f30"})
     async def abandon(self, run: RunId, *, by: str = USER) -> None:
-        """End a run for good; its events go where the ledger says."""
+        """End a run for good; the ledger decides what becomes of its events."""
         # Rules: R9.
         desk = self._desk()
         action = desk.action(by, "abandon")
@@ -291,7 +291,7 @@ class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks,
     ) -> bool:
         """Allow a capability within limits, which replace those of an earlier grant.
 
-        Answer whether a run that waited for it goes on.
+        Return whether a run that waited for it goes on.
         """
         # Rules: A1, F4.
         desk = self._desk()

@@ -32,11 +32,11 @@ class Forgetting(HasDesk):
         topic: str | None = None,
         by: str = USER,
     ) -> Forgotten:
-        """Erase the contents of an input and of all that came of it, for good.
+        """Erase the contents of an input and of everything made from it, for good.
 
-        An input goes by its message id; name its workflow or topic where several have that id. It
-        is refused while anything of it is open. Message ids, keys, states and digests stay, so
-        that nothing is done again. The answer names copies that are not in reach.
+        Name the input by its message id, and its workflow or topic if several have that id. It is
+        refused while anything of it is open. Message ids, keys, states and digests stay, so that
+        nothing is done again. The answer names copies that Duly cannot reach.
         """
         # Rules: H5, A6, L15, K15.
         desk = self._desk()

@@ -58,11 +58,11 @@ class Authors(Attentions, Explanations):
         seen: str = "",
         seconds: int = WAIT_S_DEFAULT,
     ) -> Waited:
-        """Wait until something stands otherwise, and say how; at most so many seconds.
+        """Wait until the state of something changes, and return it; at most so many seconds.
 
-        `id` is what `why` takes; without it, what waits for a person is watched. `seen` comes from
-        the answer before, so that a change in between is answered at once; without it only what
-        changes from now on counts.
+        `id` is what `why` takes; without it, all that waits for a person is watched. Pass `seen`
+        from the answer before: then a change since that answer returns at once. Without it only
+        changes from now on count.
         """
         # Rules: M5, U7.
         if type(seconds) is not int or not 1 <= seconds <= WAIT_S_MAX:

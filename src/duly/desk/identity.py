@@ -48,7 +48,7 @@ class Identities(HasDesk):
         kind: IdKind | str | None = None,
         limit: int = LISTED_DEFAULT,
     ) -> tuple[Identity, ...]:
-        """List runs, mutations and allowances whose id begins so, newest first."""
+        """List runs, mutations and allowances by the beginning of their id, newest first."""
         # Rules: U6.
         check_page(limit, None, str)
         word = read_word(IdKind, kind)
@@ -66,7 +66,7 @@ class Identities(HasDesk):
 
     @question(follow=False, example={"ids": ["run_019a8b7c0d1e2f30"]})
     async def short_ids(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the shortest beginning that names each of these ids alone.
+        """Return the shortest beginning of each of these ids that is unique.
 
         What is no id of a run, a mutation or an allowance is left out.
         """

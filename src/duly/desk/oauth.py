@@ -187,8 +187,8 @@ class OAuthSignIns(HasDesk):
         """End a sign-in: exchange what came back, and keep the grant as a sealed secret.
 
         `given` is the whole address at which the browser ended; for a sign-in on another device it
-        is left out. An account that is not the one of before is refused without `other_account`.
-        Runs that wait for this connection go on by themselves.
+        is left out. Another account than before is refused without `other_account`. Runs that wait
+        for this connection go on by themselves.
         """
         # Rules: K9, A5, F4.
         desk = self._desk()

@@ -128,8 +128,8 @@ class SourceProposals(HasDesk):
         """Make a proposed source the active version of its workflow, by its hash.
 
         It is refused if another version became active meanwhile, and to the token that proposed it.
-        `grant` allows every capability it uses; `replay` lets a version through that does things
-        again because a producer with a state or a topic with events bears another name.
+        `grant` allows every capability it uses; `replay` allows a version that does things again,
+        because a producer with a state or a topic with events has another name now.
         """
         # Rules: M6, G4, W9.
         desk = self._desk()

@@ -99,7 +99,7 @@ class Reviews(HasDesk):
 
     @question(scope=Scope.AGENT, follow=False, example={"source": EXAMPLE})
     async def check(self, source: GivenSource) -> tuple[Finding | Problem, ...]:
-        """Say all that is wrong with a source; nothing is stored."""
+        """List everything that is wrong with a source; nothing is stored."""
         # Rules: W5.
         desk = self._desk()
         text = await deploy.read_source(desk, source)

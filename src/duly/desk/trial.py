@@ -92,7 +92,7 @@ class Trials(Simulations):
 
     @question(scope=Scope.AGENT, follow=False, example={"workflow": "invoices", "source": EXAMPLE})
     async def what_if(self, workflow: str, source: GivenSource) -> Replay:
-        """Say what a source would have changed otherwise in the newest runs of a workflow."""
+        """Say what a source would have changed differently in the newest runs of a workflow."""
         # Rules: F3.
         desk = self._desk()
         found = await desk.find(workflow)

@@ -168,7 +168,7 @@ class Views(
 
     @question(example={"run": "run_019a8b7c0d1e2f30"})
     async def logs(self, run: RunId) -> tuple[LogLine, ...]:
-        """Answer what a run's script said, and what the host has to say to its author."""
+        """Return what the script of a run logged, and the notes of the host to its author."""
         # Rules: X4.
 
         def look(tx: Transaction) -> RunRow:

@@ -21,7 +21,7 @@ QUERIES: Final[Mapping[str, Pair]] = {
         "In a trial before you agree only written addresses are asked.",
     ),
     "pins_nothing": (
-        "{subject} is no MCP server, so that there is nothing to agree to.",
+        "{subject} is no MCP server, so there is nothing to agree to.",
         "Its tools are those of its connector.",
     ),
     "other_tools": (
@@ -177,12 +177,12 @@ SOCKET: Final[Mapping[str, Pair]] = {
 
 PAGE: Final[Mapping[str, Pair]] = {
     "not_signed_in": (
-        "This request says nothing that lets it in.",
+        "This request has no sign-in.",
         "Give a token as `Authorization: Bearer …`, or sign in with a link.",
     ),
-    "token_over": ("The time of {subject} is over.", "Sign in again, or use a new token."),
+    "token_over": ("{subject} has expired.", "Sign in again, or use a new token."),
     "link_over": (
-        "This link was used already, or its minute is over.",
+        "This link was used already, or is older than a minute.",
         "Ask for a new one.",
     ),
     "token_there": (
@@ -194,7 +194,7 @@ PAGE: Final[Mapping[str, Pair]] = {
         "Take it back first, or use another name.",
     ),
     "no_question": (
-        "This link asks nothing any more, or never did.",
+        "This link has no open question.",
         "Look at the newest message, or at what waits on the page.",
     ),
     "no_pairing": ('There is no account "{subject}" on this channel.', "{nearest}"),

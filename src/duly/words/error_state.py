@@ -41,7 +41,7 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
         "Name the one you mean.",
     ),
     "short_id": (
-        "{subject} is too little of an id.",
+        "{subject} is too short for an id.",
         "Type at least {least} characters of it, without its kind.",
     ),
     "no_bus_event": ("There is no event {subject} on the bus.", ""),
@@ -146,12 +146,12 @@ REQUESTS: Final[Mapping[str, Pair]] = {
     ),
     "still_out": (
         (
-            "The call {subject} itself has not returned, so it may still be made. That it "
-            "happened, or to skip it, can be said now."
+            "The call {subject} itself has not returned, so it may still be made. You can say now "
+            "that it happened, or skip it."
         ),
         (
-            "Stop the host: that ends the call, and you can say so after the next start, when its "
-            "lag is over."
+            "To say that it did not happen, stop the host: that ends the call. After the next "
+            "start, say it when the lag is over."
         ),
     ),
     "too_early": (

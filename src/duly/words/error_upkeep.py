@@ -16,11 +16,11 @@ FORGETTING: Final[Mapping[str, Pair]] = {
         "Let it end, or end it, then ask again.",
     ),
     "not_an_input": (
-        '"{subject}" came of other events: {inputs:list}.',
-        "Forget the input that is meant; what came of it goes with it.",
+        '"{subject}" was made from other events: {inputs:list}.',
+        "Forget the input that you mean; what was made from it goes with it.",
     ),
     "too_much_came_of_it": (
-        'More than {limit} {unit} came of "{subject}".',
+        'More than {limit} {unit} were made from "{subject}".',
         "Nothing is erased; retention removes it in turns.",
     ),
     "no_key_to_seal": (
@@ -35,8 +35,8 @@ BACKUPS: Final[Mapping[str, Pair]] = {
         "Name the folder itself in the settings, under backup.",
     ),
     "backup_on_server": (
-        "{subject}: copies of a PostgreSQL server are its own affair.",
-        "Use the server's tools (docs/postgresql.md names them), and leave every out.",
+        "{subject}: Duly does not copy a PostgreSQL server.",
+        "Use the server's tools (docs/postgresql.md names them), and leave this setting out.",
     ),
 }
 
@@ -73,7 +73,7 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         f"Copy it once more. {_ANEW}",
     ),
     "export_misfit": ("Line {line} of the file does not fit: {why:misfit}.", _ANEW),
-    "export_unfit": ("{subject} says what no store can hold; nothing was taken in.", _ANEW),
+    "export_unfit": ("{subject} has a value that no store can hold; nothing was imported.", _ANEW),
     "export_open": (
         'Line {line}: {what} {which} of "{subject}" is still open, and only one store may end it.',
         "End it in the store that exported it, then export with a hand-over.",
@@ -83,16 +83,16 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         _ANEW,
     ),
     "export_ledger": (
-        "The change {subject} is not what its store had sealed; nothing was taken in.",
+        "The change {subject} is not as its store had sealed it; nothing was imported.",
         _ANEW,
     ),
     "export_known_row": (
         "{subject}: something that {where} brings is in this store already.",
-        "Nothing was taken in.",
+        "Nothing was imported.",
     ),
     "handed_over_before": (
         '"{subject}" was handed over to another store before.',
-        "Two files would let two stores run it. If no store took it in, resume it first.",
+        "Two files would let two stores run it. If no store imported it, resume it first.",
     ),
     "hand_over_undone": (
         '"{subject}" was resumed while it was handed over; no file was written.',
@@ -100,7 +100,7 @@ EXPORTS: Final[Mapping[str, Pair]] = {
     ),
     "not_handed_over": (
         "{subject} is a copy: its workflows may still run in the other store.",
-        "Export with a hand-over. If that store is lost, say that you take in a copy.",
+        "Export with a hand-over. If that store is lost, import the file as a copy.",
     ),
     "server_denied": (
         "{subject}: Duly's user may not do what it needs ({cause}); nothing was changed.",
@@ -111,12 +111,15 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         "Remove it first, if it is not needed.",
     ),
     "workflow_known": (
-        'The workflow "{subject}" ({id}) is or was here; its history would be there twice.',
-        "Take it in in another store.",
+        'The workflow "{subject}" ({id}) is or was in this store; it would be there twice.',
+        "Import it into another store.",
     ),
     "bus_number_ahead": ("{subject}: no bus has counted that far.", _ANEW),
     "bus_not_told": (
-        '"{subject}" would take event {event} of the bus ({topic}) for one that it has done.',
-        "Wait until the bus has told it, then import again.",
+        (
+            '"{subject}" would take event {event} of the bus ({topic}), which is not delivered '
+            "yet, for an event that it has done."
+        ),
+        "Wait until the bus has delivered it, then import again.",
     ),
 }

@@ -128,7 +128,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "Use plain ones.",
     ),
     "query_of_act": (
-        "The arguments of a POST stand in its body; its query would not be read.",
+        "The arguments of a POST are in its body; Duly would not read its query.",
         "Put all of them into the body.",
     ),
     "given_twice": ("{subject}[ (line {line}, column {column})] is given twice.", "Give it once."),
@@ -169,7 +169,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "Only a change that happened has a result, not {answer}.",
         "Leave {subject} out.",
     ),
-    "really_read": ("{subject}: {tool} only reads, and is really asked.", "Leave it out."),
+    "really_read": ("{subject}: {tool} only reads, so it is called for real.", "Leave it out."),
     "changes_nothing": (
         "{subject} changes nothing.",
         "Give another value, or approve the call as it is.",
@@ -381,7 +381,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
         "Add `agent:` with its instructions.",
     ),
     "several_agents": (
-        "It says invoke_agent, and depends on several agents: {agents:list}.",
+        "It uses invoke_agent, and depends on several agents: {agents:list}.",
         "Leave one in {subject}.",
     ),
     "no_model": (
@@ -390,7 +390,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
     ),
     "no_agent": (
         (
-            "It says invoke_agent, and no agent is there: neither it nor what it depends on has an "
+            "It uses invoke_agent, and there is no agent: neither it nor what it depends on has an "
             "`async def answer(self, event, instructions, model)`."
         ),
         "Add one to {subject}.",

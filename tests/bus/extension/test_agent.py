@@ -187,7 +187,7 @@ def test_an_extension_asks_itself_before_those_it_depends_on() -> None:
 
 @pytest.mark.parametrize(
     ("depends_on", "words"),
-    [((), "no agent is there"), (("b", "c"), "several agents: b, c")],
+    [((), "there is no agent"), (("b", "c"), "several agents: b, c")],
 )
 def test_where_it_is_not_clear_who_is_meant_nobody_is_asked(
     depends_on: tuple[str, ...], words: str
@@ -214,7 +214,7 @@ async def test_an_extension_without_an_agent_is_not_started_and_its_events_wait(
     shelf.put("assistant", NOTHING)
     host = await duly_world.host(extensions=shelf.folder, channels=[user])
     assert await stages(host) == {"assistant": "ready", "reminders": "agent"}
-    assert "no agent is there" in (await errors(host))["reminders"]
+    assert "there is no agent" in (await errors(host))["reminders"]
     await ask(host)
     await host.drain()
     assert [str(each.status) for each in await host.bus.deliveries()] == ["waiting"]

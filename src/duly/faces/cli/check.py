@@ -39,7 +39,7 @@ SOURCE_COLUMNS_MAX: Final = 100
 @json_option
 @pass_face
 def check(face: Face, files: tuple[str, ...], language: str | None, lenient: bool) -> None:
-    """Say all that is wrong with sources; `-` reads one from standard input.
+    """List everything that is wrong with sources; `-` reads one from standard input.
 
     Fails with status 1 if there is an error or, unless --lenient, a warning.
 

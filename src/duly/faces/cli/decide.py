@@ -61,7 +61,7 @@ hash_option = click.option(
 def approve(face: Face, mutation: str | None, seen: str | None, yes: bool) -> None:
     """Let exactly the call that is shown be sent, once, when its workflow runs.
 
-    Without a name it is about the only call that waits.
+    Without an ID: the only call that waits.
     """
     mutation = mutation or find_only(face, "approve")
     row = _show(face, mutation)
@@ -84,8 +84,8 @@ def approve(face: Face, mutation: str | None, seen: str | None, yes: bool) -> No
 def approve_all(face: Face, mutations: tuple[str, ...], yes: bool) -> None:
     """Approve several waiting calls of one tool in one act, of any workflows.
 
-    Without a name it is about all that wait for a yes. Each is shown first, and judged by itself:
-    the answer says which were refused, and why. =HASH names the hash that you were shown.
+    Without an ID: all calls that wait for a yes. Each is shown first, and decided by itself: the
+    answer says which were refused, and why. =HASH names the hash that you were shown.
     """
     named = dict(each.partition("=")[::2] for each in mutations) or dict.fromkeys(
         _waiting(face), ""
@@ -143,7 +143,7 @@ def reject(
 ) -> None:
     """Decline a proposed call: nothing is sent, and its events end skipped.
 
-    Without a name it is about the only call that waits.
+    Without an ID: the only call that waits.
     """
     mutation = mutation or find_only(face, "reject")
     row = _show(face, mutation)
@@ -162,7 +162,7 @@ def reject(
 def settle(face: Face, words: Sequence[str], result: Json, yes: bool) -> None:
     """Say what became of a mutation where the host cannot find out.
 
-    Without a name it is about the only one that waits.
+    Without an ID: the only one that waits.
 
     \b
     happened        it was done; what follows goes on
@@ -196,8 +196,8 @@ def settle(face: Face, words: Sequence[str], result: Json, yes: bool) -> None:
 def resume(face: Face, workflow: str | None, is_all: bool) -> None:
     """Let runs of a workflow start again; after a restore, of every one with --all.
 
-    With --all each is told by itself; one that is refused keeps no other from going on. With
-    --json: the names of those that go on.
+    With --all, one that is refused does not stop the others. With --json: the names of those that
+    go on.
     """
     if (workflow is None) is not is_all:
         raise click.UsageError("Name one workflow, or say --all.")

@@ -66,9 +66,9 @@ def deploy(
     A source with an error or a warning is refused, and what was active goes on. A text that is
     active already makes no new version; --grant allows it what it lacks.
 
-    State belongs to a producer's name and events to a topic's. A source that drops such a name for
-    a new one, or a file whose workflow is called otherwise now, would do everything again: it is
-    refused unless --replay says that this is meant.
+    State belongs to a producer's name and events to a topic's. A source with a new name in place of
+    such a name, or a file whose workflow has another name now, would do everything again: it is
+    refused without --replay.
 
     Without a FILE: every .py and .js file of the project's workflows folder. A folder stands for
     the files in it. With --json: a list of {file, deployed, findings, error}.
@@ -198,10 +198,10 @@ def _tell(face: Face, made: dict[str, Any]) -> None:
 @click.command(epilog=example("drain"))
 @pass_face
 def drain(face: Face) -> None:
-    """Work off what is due now, and end; nothing waits for a later time.
+    """Do the work that is due now, and end; work that is due later stays in the store.
 
-    For a store without a host, from cron for example. Where a host runs it is refused: that host
-    works by itself.
+    Use it for a store without a host, for example from cron. While a host runs it is refused: that
+    host works by itself.
     """
     drained = run(_drain(face))
     say(f"{drained} Nothing more is due now; `duly status` shows how everything stands.")

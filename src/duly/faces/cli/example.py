@@ -39,7 +39,7 @@ DISAGREES: Final = "The services and the ledger do not agree, or something is st
     type=click.Choice(["python", "javascript"]),
     default="python",
     show_default=True,
-    help="In which of the two it is played or shown.",
+    help="The language in which it runs or is shown.",
 )
 @click.option("--source", "is_source", is_flag=True, help="Print the workflow instead.")
 @click.option(
@@ -53,7 +53,7 @@ DISAGREES: Final = "The services and the ledger do not agree, or something is st
 def example(
     face: Face, name: str | None, language: str, is_source: bool, crashes: int | None
 ) -> None:
-    """Play a workflow of daily life here; without NAME, list them.
+    """Run an example workflow on this machine; without NAME, list them all.
 
     It starts doubles of the services on this machine, puts a few inputs into them, and runs the
     workflow in a host of its own until nothing is due. No account is needed.

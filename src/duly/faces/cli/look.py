@@ -51,12 +51,12 @@ QUIET: Final = frozenset({Code.HELD_BACK, Code.LEFT_PENDING, Code.SCHEDULED, Cod
 @json_option
 @pass_face
 def status(face: Face, is_followed: bool) -> None:
-    """See how everything stands, on one screen: what needs you first.
+    """See the state of everything, on one screen: first what needs you.
 
-    Of each workflow you see on one line how it stands and why, when it goes on, and what waits;
-    with --full also its schedule and what it did in the last 24 hours. Several hosts of one server
-    are listed. With --json: host, hosts, workflows and attention, as the commands of these names
-    answer them.
+    Each workflow has one line: its state and why, when it goes on, and what waits. With --full you
+    also see its schedule and what it did in the last 24 hours. Several hosts of one server are
+    listed. With --json: host, hosts, workflows and attention, as the commands of these names print
+    them.
     """
     if is_followed:
         from duly.faces.cli.verb import follow
@@ -196,7 +196,7 @@ def _say_host(host: RunningHost | None, view: View, *, is_moving: bool) -> str:
 @json_option
 @pass_face
 def why(face: Face, id: str | None) -> None:  # noqa: A002  # the verb calls it so
-    """Say why a run, a mutation or a workflow stands as it does.
+    """Explain the state of a run, a mutation or a workflow.
 
     Without an ID: of the only workflow there is, or of everything that waits for you. With --json
     one answer for an ID, and a list without one.

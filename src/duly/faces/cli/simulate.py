@@ -74,7 +74,7 @@ def simulate(
     length: str,
     language: str | None,
 ) -> None:
-    """Crash a workflow everywhere and count its changes; nothing real is changed.
+    """Crash a workflow at every point and count its changes; nothing real is changed.
 
     It runs once without a fault; then again for every call that changes something, with a
     crash before it, after it, and with its answer lost, and for every write of the store, with a

@@ -52,7 +52,7 @@ CLI: Final = MappingProxyType({"source": "cli"})
 ROWS: Final[Mapping[str, Row]] = {
     "init": Row(BEGIN, "Make a small project that works.", f"{HERE}.init:init"),
     "demo": Row(BEGIN, "See Duly survive a crash, here.", "duly.faces.demo.command:demo"),
-    "example": Row(BEGIN, "Play a workflow of daily life, here.", f"{HERE}.example:example"),
+    "example": Row(BEGIN, "Run an example workflow, here.", f"{HERE}.example:example"),
     "guide": Row(BEGIN, "Read how to write a workflow; also for a model.", f"{HERE}.guide:guide"),
     "connect": Row(
         BEGIN, "Connect a service, and prove that it can be asked.", f"{HERE}.connect:connect"
@@ -67,11 +67,11 @@ ROWS: Final[Mapping[str, Row]] = {
     "dev": Row(RUN, "Run the host and deploy each file when it is saved.", f"{HERE}.dev:dev"),
     "mcp": Row(RUN, "Serve this project to an agent by MCP.", f"{HERE}.mcp:mcp"),
     "drain": Row(
-        RUN, "Work off what is due now, and end.", f"{HERE}.deploy:drain", example="duly drain"
+        RUN, "Do the work that is due now, and end.", f"{HERE}.deploy:drain", example="duly drain"
     ),
     "status": Row(
         LOOK,
-        "See how everything stands, on one screen.",
+        "See the state of everything, on one screen.",
         f"{HERE}.look:status",
         example="duly status",
     ),
@@ -83,7 +83,7 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "why": Row(
         LOOK,
-        "Say why something stands as it does.",
+        "Explain the state of something.",
         f"{HERE}.look:why",
         example="duly why invoices",
     ),
@@ -94,28 +94,28 @@ ROWS: Final[Mapping[str, Row]] = {
     "events": Row(LOOK, "List the events of a workflow."),
     "runs": Row(LOOK, "List runs, newest first."),
     "run": Row(LOOK, "Show one run."),
-    "logs": Row(LOOK, "Show what the script of a run said."),
+    "logs": Row(LOOK, "Show what the script of a run logged."),
     "mutations": Row(LOOK, "List the ledger, newest first."),
     "mutation": Row(LOOK, "Show one row of the ledger.", is_explained=True),
     "find": Row(LOOK, "Find events by their message id or title."),
-    "ids": Row(LOOK, "List ids that begin so, newest first."),
-    "short-ids": Row(LOOK, "Shorten ids as far as each still names one thing."),
+    "ids": Row(LOOK, "List ids by their beginning, newest first."),
+    "short-ids": Row(LOOK, "Shorten ids so that each is still unique."),
     "sql": Row(LOOK, "Read the documented views, also while a host runs."),
     "certificate": Row(
         LOOK,
-        "Show what is known of a change being made once.",
+        "Show everything that is known about a change.",
         is_failed=lambda answer: not all(each["seal"]["is_whole"] for each in answer["changes"]),
     ),
     "approvals": Row(LOOK, "List the calls that wait for a yes or no."),
     "models": Row(LOOK, "List what was asked of models, and what it cost."),
     "questions": Row(LOOK, "List the newest questions to models."),
-    "allowances": Row(LOOK, "List what needs no further yes."),
+    "allowances": Row(LOOK, "List the calls that are allowed in advance."),
     "actions": Row(LOOK, "List what people and agents did."),
     "extensions": Row(LOOK, "List the extensions of the project."),
-    "attention-count": Row(LOOK, "Say how much waits for you."),
+    "attention-count": Row(LOOK, "Count what waits for you."),
     "grants": Row(LOOK, "List what a workflow may do."),
     "uses": Row(LOOK, "List what a version of a workflow uses."),
-    "upcoming": Row(LOOK, "List the next times a workflow looks."),
+    "upcoming": Row(LOOK, "List when the producers of a workflow run next."),
     "history": Row(LOOK, "List what happened to a run or a change."),
     "connection": Row(LOOK, "Show what a connection needs, and what is proven."),
     "offered": Row(
@@ -124,7 +124,7 @@ ROWS: Final[Mapping[str, Row]] = {
         meanwhile="Asking the server …",
     ),
     "connections": Row(LOOK, "List the connections to outside services."),
-    "wait": Row(LOOK, "Wait until something stands otherwise."),
+    "wait": Row(LOOK, "Wait until the state of something changes."),
     "writes": Row(LOOK, "Count the writes of the host that runs."),
     "figures": Row(LOOK, "List the figures of the host, for a monitor."),
     "next-due": Row(LOOK, "Say when the host has something to do next."),
@@ -137,7 +137,7 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "approve-all": Row(
         DECIDE,
-        "Let several calls of one tool be sent.",
+        "Approve several calls of one tool.",
         f"{HERE}.decide:approve_all",
         example="duly approve-all mutation_019a8b7c0d1e2f30 mutation_019a8b7c0d1e2f31",
         is_moving=True,
@@ -166,11 +166,11 @@ ROWS: Final[Mapping[str, Row]] = {
         is_moving=True,
     ),
     "skip": Row(DECIDE, "Skip an event for good.", is_moving=True),
-    "retry": Row(DECIDE, "Try a run that stands still again.", is_moving=True),
+    "retry": Row(DECIDE, "Retry a stopped run.", is_moving=True),
     "abandon": Row(DECIDE, "Give up a run.", is_moving=True),
     "pause": Row(DECIDE, "Let no run of a workflow start."),
     "resume": Row(DECIDE, "Let runs start again.", f"{HERE}.decide:resume", is_moving=True),
-    "run-now": Row(DECIDE, "Make every check of a workflow, or one, due now.", is_moving=True),
+    "run-now": Row(DECIDE, "Run the producers of a workflow, or one, now.", is_moving=True),
     "publish": Row(DECIDE, "Publish an event into a workflow.", is_moving=True),
     "grant": Row(DECIDE, "Allow a workflow a capability.", is_moving=True),
     "revoke": Row(DECIDE, "Take a capability back."),
@@ -187,7 +187,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Agree to the tools of an MCP server as shown.",
         meanwhile="Asking the server …",
     ),
-    "check": Row(WRITE, "Say all that is wrong with a source.", f"{HERE}.check:check"),
+    "check": Row(WRITE, "List everything that is wrong with a source.", f"{HERE}.check:check"),
     "try": Row(
         WRITE,
         "See what a source would do now; nothing is sent.",
@@ -201,7 +201,9 @@ ROWS: Final[Mapping[str, Row]] = {
         "Compare a source with what past runs did.",
         meanwhile="Playing past runs again …",
     ),
-    "simulate": Row(WRITE, "Crash a workflow everywhere, and count.", f"{HERE}.simulate:simulate"),
+    "simulate": Row(
+        WRITE, "Crash a workflow at every point, and count.", f"{HERE}.simulate:simulate"
+    ),
     "tools": Row(WRITE, "List what scripts may call.", f"{HERE}.tools:tools"),
     "deploy": Row(
         WRITE, "Make files the active versions.", f"{HERE}.deploy:deploy", is_moving=True
@@ -236,7 +238,7 @@ ROWS: Final[Mapping[str, Row]] = {
         KEEP, "Write workflows with their history to a file.", meanwhile="Writing the file …"
     ),
     "import": Row(
-        KEEP, "Take in workflows from a file.", verb="import_", meanwhile="Reading the file …"
+        KEEP, "Import workflows from a file.", verb="import_", meanwhile="Reading the file …"
     ),
     "verify": Row(
         KEEP,
@@ -251,7 +253,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "Remove finished history the policy does not keep.",
         meanwhile="Tidying the store …",
     ),
-    "forget": Row(KEEP, "Erase an input and all that came of it.", meanwhile="Erasing it …"),
+    "forget": Row(KEEP, "Erase an input and everything made from it.", meanwhile="Erasing it …"),
     "open": Row(
         RUN,
         "Print a link that signs a browser in.",
@@ -294,9 +296,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "bus deliveries": Row(KEEP, "List deliveries, oldest event first."),
     "bus subscribers": Row(KEEP, "List the subscribers of the bus."),
     "bus deferred": Row(KEEP, "List deferred events, in the order in which they fire."),
-    "bus resume": Row(
-        KEEP, "Let a bus that was restored from a backup tell what waits.", is_moving=True
-    ),
+    "bus resume": Row(KEEP, "Let a restored bus deliver again.", is_moving=True),
     "bus retry": Row(KEEP, "Give a dead delivery all its attempts again.", is_moving=True),
     "bus discard": Row(KEEP, "Close a dead delivery for good."),
     "bus unsubscribe": Row(KEEP, "End a subscription."),

@@ -45,13 +45,13 @@ FILE_BYTES_MAX: Final = 8 * 1024 * 1024  # no host takes more in one request
 # What an option is for, by its name; `{verb}.{name}` says it better for one verb.
 OPTIONS: Final[Mapping[str, str]] = {
     "redirect": "An address on 127.0.0.1 at which you listen.",
-    "begin_oauth.capabilities": "What else it shall be allowed, as a list in JSON.",
+    "begin_oauth.capabilities": "What else it may do, as a list in JSON.",
     "device": "Sign in on another device, where the provider offers it.",
     "given": "The whole address at which the browser ended.",
     "limit": "How many at most, 1 to 1000.",
     "times": "How many of each producer, 1 to 100.",
-    "before": "Go on behind the last entry of the page before: its id, seq or key.",
-    "after": "Go on behind the last entry of the page before: its name, seq or key.",
+    "before": "Go on after the last entry of the page before: its id, seq or key.",
+    "after": "Go on after the last entry of the page before: its name, seq or key.",
     "status": "Only those with this status.",
     "topic": "Only those of this topic.",
     "handler": "Only those of this handler.",
@@ -71,12 +71,12 @@ OPTIONS: Final[Mapping[str, str]] = {
     "headers": "The headers that prove it, in small letters.",
     "note": "Why, for the person who decides.",
     "reason": "Why not.",
-    "seen": "What the answer before said; a change since then is answered at once.",
+    "seen": "What the answer before said; a change since then returns at once.",
     "seconds": "How long at most, 1 to 45.",
-    "replay": "Let it do things again because something bears another name.",
+    "replay": "Let it do things again, because something has another name now.",
     "export.workflow": "Only this workflow; without it all of them.",
-    "hand_over": "Pause it here for good, so that another store can take it in.",
-    "copy": "Take in a file that was not handed over.",
+    "hand_over": "Pause it here for good, so that another store can import it.",
+    "copy": "Import a file that was not handed over.",
     "key": "The key of its address, in place of a signature.",
 }
 Given: TypeAlias = dict[str, Any]
