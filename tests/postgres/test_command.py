@@ -6,16 +6,21 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle, repeat
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import psycopg
 import pytest
+from psycopg import errors
 
 from duly.api.server import HOST_CONNECTIONS
+from duly.errors import IllegalTransition, StoreUnavailable
 from duly.faces.cli.finding import State
 from duly.faces.cli.server import _connections, _standby, _timeouts
-from duly.store.server import ServerFacts, _is_pooled, look_at_server
+from duly.rules.pooler import Pooler
+from duly.store.postgres import explain
+from duly.store.server import ServerFacts, find_pooler, look_at_server
 from tests.faces.real import call, running, wait_for
 from tests.postgres.server import address
 from tests.postgres.service import CONNECTOR, Counting, serve
@@ -117,14 +122,16 @@ def test_doctor_demands_that_the_server_waits_for_its_standby() -> None:
     assert states == [State.OK, State.BAD, State.OK]
 
 
-FACTS = ServerFacts(17, True, True, "", 100, 10, standbys=0, clock_ms=0, is_pooled=False)
+FACTS = ServerFacts(17, True, True, "", 100, 10, standbys=0, clock_ms=0)
 
 
 def test_doctor_judges_poolers_connections_and_timeouts() -> None:
     """H10, H9: each is a warning with what to do; a server without them has none."""
     assert [*_connections(FACTS), *_timeouts(FACTS)] == []
-    (pooled,) = _connections(replace(FACTS, is_pooled=True))
-    assert (pooled.what, pooled.state) == ("pooler", State.WARN)
+    states = {Pooler.BY_TRANSACTION: State.WARN, Pooler.FORGETFUL: State.BAD}
+    for each, state in states.items():
+        (pooled,) = _connections(replace(FACTS, pooler=each))
+        assert (pooled.what, pooled.state) == ("pooler", state)
     full = 100 - HOST_CONNECTIONS
     assert [*_connections(replace(FACTS, connections=full))] == []
     (few,) = _connections(replace(FACTS, connections=full + 1))
@@ -134,18 +141,51 @@ def test_doctor_judges_poolers_connections_and_timeouts() -> None:
     assert "lock_timeout is 2.5 s" in limited.sentence
 
 
-def test_the_timeouts_of_a_user_and_a_pooler_are_seen(place: Place) -> None:
-    """H10: as the server itself has them; a session that forgets what was set is a pooled one."""
+def test_the_timeouts_of_a_user_are_seen(place: Place) -> None:
+    """H10: as the server itself has them; without a pooler, sessions share nothing."""
     url = f"{address(place.folder)}&options=-c%20lock_timeout%3D2s"
     facts = look_at_server(url)
-    assert (facts.timeouts, facts.is_pooled) == ((("lock_timeout", 2000),), False)
+    assert (facts.timeouts, facts.pooler) == ((("lock_timeout", 2000),), Pooler.NONE)
     assert look_at_server(address(place.folder)).timeouts == ()
 
-    class Forgets(psycopg.Connection[Any]):
-        def execute(self, query: Any, *given: Any, **more: Any) -> Any:
-            done = super().execute(query, *given, **more)
-            super().execute("reset application_name")  # as a pooler does after a transaction
-            return done
 
-    with Forgets.connect(address(place.folder), autocommit=True) as connection:
-        assert _is_pooled(connection)
+class Pooled:
+    """A session through a pooler: a process of the server for each statement, or one for all."""
+
+    def __init__(self, processes: Iterator[int], names: set[int] | None) -> None:
+        self.processes, self.names = processes, names
+        self.is_prepared = False
+
+    def execute(self, _text: str, *, prepare: bool) -> Pooled:
+        self.process = next(self.processes)
+        if prepare and self.names is not None and not self.is_prepared:
+            if self.process in self.names:  # the statement of another session has its name
+                raise errors.DuplicatePreparedStatement
+            self.names.add(self.process)
+            self.is_prepared = True
+        return self
+
+    def fetchall(self) -> list[tuple[int]]:
+        return [(self.process,)]
+
+
+def test_a_pooler_is_known_by_the_processes_that_sessions_share() -> None:
+    """H10: by the session it is as good as none, and each mode by the transaction is another."""
+
+    def judge(first: Iterator[int], second: Iterator[int], names: set[int] | None = None) -> Pooler:
+        of_sessions = Pooled(first, names), Pooled(second, names)
+        return find_pooler(*cast("tuple[psycopg.Connection, psycopg.Connection]", of_sessions))
+
+    assert judge(repeat(7), repeat(8)) is Pooler.NONE
+    assert judge(repeat(7), repeat(7)) is Pooler.BY_TRANSACTION  # an idle pool
+    assert judge(cycle((7, 9)), repeat(8)) is Pooler.BY_TRANSACTION  # a busy one
+    assert judge(repeat(7), repeat(7), set()) is Pooler.FORGETFUL
+
+
+def test_statements_that_a_pooler_mixes_up_are_no_bug_of_ours() -> None:
+    """H3: the error names the pooler and what to do; a host goes on when it is set right."""
+    for each in (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName):
+        explained = explain(each("prepared statement"))
+        assert isinstance(explained, StoreUnavailable)
+        assert explained.code == "server_pooled"
+    assert isinstance(explain(errors.SyntaxError("at")), IllegalTransition)

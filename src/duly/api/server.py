@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from duly.api.project import Project
 from duly.errors import ConfigError
 from duly.rules.lease import CLOCK_OFF_MAX_MS as CLOCK_OFF_MAX_MS
+from duly.rules.pooler import Pooler as Pooler
 
 if TYPE_CHECKING:
     from duly.store.server import ServerFacts as ServerFacts

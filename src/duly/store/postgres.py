@@ -247,6 +247,9 @@ def explain(error: psycopg.Error) -> Exception:
         return StoreUnavailable(code="server_unreachable", subject=NAME, facts={"cause": cause})
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(code="server_denied", subject=NAME, facts={"cause": str(error).strip()})
+    if isinstance(error, errors.DuplicatePreparedStatement | errors.InvalidSqlStatementName):
+        cause = str(error).strip()
+        return StoreUnavailable(code="server_pooled", subject=NAME, facts={"cause": cause})
     # The verbs check before they write, so a constraint or a wrong statement is our own bug.
     return IllegalTransition(f"{NAME} refused a statement; this is a bug in Duly: {error}")
 

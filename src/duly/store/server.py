@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import psycopg
 from psycopg import errors
 
 from duly.errors import StoreUnavailable
+from duly.rules.pooler import Pooler
 from duly.rules.share import Unserved, differing, read_unserved
 from duly.store import queries
 from duly.store.migrate import SCHEMA_VERSION
 from duly.store.postgres_session import dial
 from duly.store.slot import NAME
+
+ASKED: Final = 5  # times each of two sessions says which process of the server serves it
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class ServerFacts:
     connections: int
     standbys: int
     clock_ms: int
-    is_pooled: bool  # a pooler that hands out connections by the transaction is in between
+    pooler: Pooler = Pooler.NONE
     timeouts: tuple[tuple[str, int], ...] = ()  # that are set for this user, in milliseconds
     homeless: tuple[tuple[str, str], ...] = ()  # workflows, and machines on which no host serves
     unserved: tuple[tuple[str, Unserved], ...] = ()  # workflows that need a tool that no host has
@@ -47,7 +50,8 @@ def look_at_server(url: str) -> ServerFacts:
             ).fetchall()
             timeouts = connection.execute(own["list_timeouts"].encode()).fetchall()
             of_hosts = _look_at_hosts(connection, own)
-            is_pooled = _is_pooled(connection)
+            with dial(url) as beside:
+                pooler = find_pooler(connection, beside)
     except psycopg.Error as error:
         facts = {"cause": str(error).strip()}
         raise StoreUnavailable(code="server_unreachable", subject=NAME, facts=facts) from error
@@ -60,7 +64,7 @@ def look_at_server(url: str) -> ServerFacts:
         now,
         sending,
         clock,
-        is_pooled,
+        pooler,
         tuple((str(name), int(limit_ms)) for name, limit_ms in timeouts),
         *of_hosts,
     )
@@ -95,12 +99,27 @@ def _look_at_hosts(connection: psycopg.Connection, own: Mapping[str, str]) -> Of
     )
 
 
-def _is_pooled(connection: psycopg.Connection) -> bool:
-    """Tell whether the next transaction may be another session: what was set before is gone."""
+def find_pooler(first: psycopg.Connection, second: psycopg.Connection) -> Pooler:
+    """Tell what two open sessions share: by the session, each keeps a process of its own.
+
+    A pooler makes up the process that a session is told of at its beginning, so the server is
+    asked. Duly prepares its statements, so a name that another session has taken is the worst case.
+    """
+    of_first, of_second = set[int](), set[int]()
     try:
-        connection.execute("set application_name = 'duly doctor'")
-        ((name,),) = connection.execute("show application_name").fetchall()
-        ((pid,),) = connection.execute("values (pg_backend_pid())").fetchall()
-    except errors.Error:
-        return True
-    return bool(name != "duly doctor" or pid != connection.info.backend_pid)
+        for _ in range(ASKED):
+            of_first.add(_process_of(first, is_prepared=False))
+            of_second.add(_process_of(second, is_prepared=False))
+        if len(of_first) == len(of_second) == 1 and of_first != of_second:
+            return Pooler.NONE
+        for each in (first, second) * ASKED:
+            _process_of(each, is_prepared=True)
+    except (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName):
+        return Pooler.FORGETFUL
+    return Pooler.BY_TRANSACTION
+
+
+def _process_of(connection: psycopg.Connection, *, is_prepared: bool) -> int:
+    asked = connection.execute("values (pg_backend_pid())", prepare=is_prepared)
+    ((process,),) = asked.fetchall()
+    return int(process)

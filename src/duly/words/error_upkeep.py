@@ -106,6 +106,10 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         "{subject}: Duly's user may not do what it needs ({cause}); nothing was changed.",
         "Make it the owner of the database.",
     ),
+    "server_pooled": (
+        "{subject}: a pooler in between mixes up prepared statements ({cause}).",
+        "Set its pool_mode to session, or connect to the server itself.",
+    ),
     "workflow_name_taken": (
         'A workflow "{subject}" is deployed here already.',
         "Remove it first, if it is not needed.",

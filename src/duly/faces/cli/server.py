@@ -10,7 +10,7 @@ from duly.faces.cli.finding import Finding, State
 
 if TYPE_CHECKING:
     from duly.api.project import Project
-    from duly.api.server import ServerFacts
+    from duly.api.server import Pooler, ServerFacts
 
 PAGE: Final = "docs/postgresql.md"
 
@@ -70,17 +70,27 @@ def _standby(facts: ServerFacts) -> Finding:
 
 
 def _connections(facts: ServerFacts) -> Iterator[Finding]:
-    from duly.api.server import HOST_CONNECTIONS
+    from duly.api.server import HOST_CONNECTIONS, Pooler
 
     left = facts.connections_max - facts.connections
     if left < HOST_CONNECTIONS:
         said = f"{left} of {facts.connections_max} connections are free; a host uses up to"
         advice = "Raise max_connections, or run fewer hosts."
         yield Finding("connections", State.WARN, f"{said} {HOST_CONNECTIONS}.", advice)
-    if facts.is_pooled:
-        said = "A pooler hands out connections by the transaction."
-        advice = f"Let it hand them out by the session, or name the server itself ({PAGE})."
-        yield Finding("pooler", State.WARN, said, advice)
+    if facts.pooler is not Pooler.NONE:
+        yield _pooler(facts.pooler)
+
+
+def _pooler(pooler: Pooler) -> Finding:
+    from duly.api.server import Pooler
+
+    if pooler is Pooler.FORGETFUL:
+        said = "A pooler hands out connections by the transaction and mixes up prepared statements."
+        advice = f"No host can write through it: set pool_mode to session ({PAGE})."
+        return Finding("pooler", State.BAD, said, advice)
+    said = "A pooler hands out connections by the transaction, so no notification arrives."
+    advice = f"Hosts look once a second. Set pool_mode to session to hear at once ({PAGE})."
+    return Finding("pooler", State.WARN, said, advice)
 
 
 def _timeouts(facts: ServerFacts) -> Iterator[Finding]:
