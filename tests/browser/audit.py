@@ -56,7 +56,7 @@ PAGES: Final = (
 STATES: Final = (
     *("/w/letters?text=Letter&status=done", "/w/letters?status=skipped", "/find?text=nothing+here"),
     *("/w/letters/outputs?status=done", "/w/letters/runs?status=committed"),
-    *("/w/letters/versions/1.0..2.0?what_if=1", "/why/bus:{bus}"),
+    *("/w/letters/versions/1.0..2.0?what_if=1", "/why/bus:{bus}", "/find?first_day=2020-01-01"),
 )
 # What a walk shows to `judge`, because it is the one that comes there.
 JUDGED: Final = ("/proposals/{proposal}",)

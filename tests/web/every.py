@@ -36,7 +36,14 @@ PATHS: Final = (
     *("/w/rests/versions/1.0..2.0?what_if=1", "/w/checks/setup", "/i/asks/{seq}"),
     *("/m/{proposed}", "/m/{unknown}", "/runs/{failed_run}", "/runs/{waiting_run}"),
     *("/why/asks", "/why/{unknown}", "/why/{failed_run}", "/why/bus:{dead_event}"),
-    *("/proposals/{proposal}", "/find?text=Note", "/bus", "/tools", "/models"),
+    *(
+        "/proposals/{proposal}",
+        "/find?text=Note",
+        "/find?first_day=2020-01-01",
+        "/bus",
+        "/tools",
+        "/models",
+    ),
     *(
         "/connect/sheet",
         "/actions",

@@ -40,7 +40,7 @@ from duly.words.replay import say_replay
 HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the link that it prints:"
 SIGNED_IN_ALREADY: Final = "I am signed in already"
 EMPTY: Final = "–"
-NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
+NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text or day."
 NO_MORE_MATCH: Final = "Nothing further matches."
 UNFINISHED: Final = "Nothing matches so far, and not everything was looked through yet."
 NO_INPUT_YET: Final = "Nothing came in yet. Publish something on the page"

@@ -97,7 +97,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "logs": Row(LOOK, "Show what the script of a run said."),
     "mutations": Row(LOOK, "List the ledger, newest first."),
     "mutation": Row(LOOK, "Show one row of the ledger.", is_explained=True),
-    "find": Row(LOOK, "Find events by their message id or title."),
+    "find": Row(LOOK, "Find events by their message id, their title, or their day."),
     "ids": Row(LOOK, "List ids that begin so, newest first."),
     "short-ids": Row(LOOK, "Shorten ids as far as each still names one thing."),
     "sql": Row(LOOK, "Read the documented views, also while a host runs."),

@@ -19,7 +19,7 @@ from duly.faces.web import connect, detail, flow, form, model, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
-from duly.faces.web.query import ROWS, further, look_empty, older, read_query
+from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
 from duly.faces.web.stream import Lives, still
 
 APPROVAL: Final = "approval"
@@ -111,20 +111,23 @@ def count_together(
 
 
 async def find(request: Request) -> Sheet:
-    """Find events by the beginning of their message id, or by a text in their title.
+    """Find events by the beginning of their message id, by a text in their title, or by a day.
 
     `q` is another word for the text: people and browsers that search by an address know it.
     """
-    query = read_query(request, VERBS["find"], ("text", "after"))
+    query = read_query(request, VERBS["find"], SOUGHT)
     asked = dict(read_pairs(request.url.query)).get("q")
     if asked and "text" not in query:
         query["text"] = asked
     found: Any = {"hits": [], "after": None}
-    if query.get("text"):
+    is_asked = any(map(query.get, NARROWING))
+    if is_asked:
         found = await visit_of(request).session.call("find", limit=ROWS, **query)
     facts = {
         "hits": found["hits"],
         "text": query.get("text", ""),
+        "query": query,
+        "is_asked": is_asked,
         "older": further(query, found["after"]),
         "empty": look_empty(found["after"], is_later="after" in query),
     }
