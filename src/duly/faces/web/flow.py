@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from duly.faces.web.body import read_pairs
 from duly.faces.web.connect import ask_foreign
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.hook import find_reach
 from duly.faces.web.look import Sheet
 from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
 from duly.faces.web.stream import Show, still
@@ -250,6 +251,7 @@ async def setup(request: Request) -> Sheet:
         "allowances": await session.call("allowances", workflow=name, limit=ROWS),
         "upcoming": await session.call("upcoming", workflow=name, times=TIMES),
         "senders": [*map(str, HookSender)],
+        "reach": asdict(find_reach(request)),
         "foreign": await ask_foreign(visit_of(request)),
     }
     return Sheet("setup.html", facts)
