@@ -28,6 +28,7 @@ from tests.faces import cli_stand
 # What answers GET and is no page: for programs, a file, or without a sign-in.
 NO_PAGES: Final = re.compile(
     r"/api/.*|/static/.*|/healthz|/metrics|/sign-in|/ask|/w/\{name\}/(inputs|outputs)\.(csv|json)"
+    r"|/guide\.md"
 )
 PATHS: Final = (
     *("/", "/w/asks", "/w/asks?status=pending", "/w/asks?text=Note", "/w/asks/outputs"),
@@ -43,6 +44,7 @@ PATHS: Final = (
         "/bus",
         "/tools",
         "/models",
+        "/guide",
     ),
     *(
         "/connect/sheet",

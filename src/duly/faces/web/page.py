@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.faces.web import connect, detail, flow, form, model, script
+from duly.faces.web import connect, detail, flow, form, guide, model, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
@@ -47,6 +47,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from model.list_entries(live)
     yield from form.list_entries(verbs)
     yield from script.list_entries()
+    yield from guide.list_entries()
 
 
 def list_static() -> Iterator[Entry]:
