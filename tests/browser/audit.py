@@ -35,6 +35,7 @@ PAGES: Final = (
     *(
         "/bus",
         "/tools",
+        "/guide",
         "/models",
         "/models?workflow=letters",
         "/connect/archive",
@@ -56,7 +57,7 @@ PAGES: Final = (
 STATES: Final = (
     *("/w/letters?text=Letter&status=done", "/w/letters?status=skipped", "/find?text=nothing+here"),
     *("/w/letters/outputs?status=done", "/w/letters/runs?status=committed"),
-    *("/w/letters/versions/1.0..2.0?what_if=1", "/why/bus:{bus}"),
+    *("/w/letters/versions/1.0..2.0?what_if=1", "/why/bus:{bus}", "/find?first_day=2020-01-01"),
 )
 # What a walk shows to `judge`, because it is the one that comes there.
 JUDGED: Final = ("/proposals/{proposal}",)
@@ -109,6 +110,27 @@ def _without_scripts(person: Person, axe: str, names: dict[str, str]) -> Iterato
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
             yield from list_findings(page, f"{path} ({scheme}, no script)", rules)
+    window.close()
+
+
+def a_double_click_deploys_once(person: Person) -> None:
+    """Without JavaScript: two clicks at once on *Deploy* are one version."""
+    window = person.context(java_script_enabled=False)
+    page = window.new_page()
+    page.goto("/scripts")
+    page.get_by_role("link", name="the guide for a language model").click()
+    expect(page.locator("textarea[readonly]")).to_have_value(re.compile("^# Write a Duly workflow"))
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download it as a file").click()
+    assert download.value.suggested_filename == "duly-guide.md"
+    page.goto("/w/cards/versions")
+    before = page.locator("tr[data-item]").count()
+    field = page.get_by_label("Source")
+    field.fill(f"{field.input_value()}\n# Another text.\n")
+    page.get_by_role("button", name="Deploy").dblclick()
+    expect(page.locator("main")).to_contain_text(re.compile("No new version|active"))
+    page.goto("/w/cards/versions")
+    expect(page.locator("tr[data-item]")).to_have_count(before + 1)
     window.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.audit import audit, without_javascript
+from tests.browser.audit import a_double_click_deploys_once, audit, without_javascript
 from tests.browser.live import LIVE, is_as_reloaded
 from tests.browser.picture import KEEP
 from tests.browser.stand import WAIT_MS, walking
@@ -33,4 +33,5 @@ def test_a_person_walks_through_every_page(tmp_path: Path, subtests: pytest.Subt
         page.close()
         audit(person, pictures)
         without_javascript(person)
+        a_double_click_deploys_once(person)
         assert person.problems == []

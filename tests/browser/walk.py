@@ -346,6 +346,23 @@ def several_are_skipped(person: Person, page: Page) -> None:
     expect(page.locator(".empty")).to_contain_text("Nothing matches.")
 
 
+def days_narrow_a_search(person: Person, page: Page) -> None:
+    """A person chooses days, with a text and without one, on *Find* and on the inputs."""
+    for path, button in (("/find", "Find"), ("/w/cards", "Filter")):
+        person.goes(page, path)
+        page.get_by_label("From day").fill("2020-01-01")
+        page.get_by_label("To day").fill("2099-12-31")
+        page.get_by_role("button", name=button, exact=True).click()
+        expect(page.get_by_role("link", name="Card 7", exact=True)).to_be_visible()
+        page.get_by_label("Title or message id").fill("card 7")
+        page.get_by_role("button", name=button, exact=True).click()
+        expect(page.locator("tr[data-item]")).to_have_count(1)
+        expect(page.get_by_label("To day")).to_have_value("2099-12-31")
+        page.get_by_label("To day").fill("2020-01-02")
+        page.get_by_role("button", name=button, exact=True).click()
+        expect(page.locator(".empty")).to_contain_text("Nothing matches.")
+
+
 def hostile_text_is_text(person: Person, page: Page) -> None:
     """No character of the observed call is hidden or moved, and none becomes an element."""
     fields = {"to": f"a@b.example{HOSTILE}", "subject": HOSTILE, "text": f"{HOSTILE}\n" + LONG}
@@ -464,6 +481,7 @@ WALKS: Final[tuple[Callable[[Person, Page], None], ...]] = (
     phone_is_paired,
     connection_is_proven,
     several_are_skipped,
+    days_narrow_a_search,
     hostile_text_is_text,
     keys_work,
     hidden_pages_are_not_followed,

@@ -215,6 +215,10 @@ def test_the_secret_that_a_sender_gave_is_typed_and_never_an_argument(
     assert given.output == "slack posts to /hooks/asks/in and signs with the secret it gave you.\n"
     made = call(own, *opened, "github")
     assert "and signs with whsec_" in " ".join(made.output.split())
+    with (own / "duly.toml").open("a") as file:
+        file.write('[page]\nhosts = ["duly.example.org"]\nbehind_proxy = "yes"\n')
+    named = call(own, *opened, "slack", given="8f742231b10e8888abcd99\n")
+    assert "https://duly.example.org/hooks/asks/in and" in " ".join(named.output.split())
     assert call(own, *opened, "stripe", "--secret", "x" * 20).exit_code == 2
     assert "asks/in@slack" in call(own, "secret", "list").output
 

@@ -28,6 +28,7 @@ from tests.faces import cli_stand
 # What answers GET and is no page: for programs, a file, or without a sign-in.
 NO_PAGES: Final = re.compile(
     r"/api/.*|/static/.*|/healthz|/metrics|/sign-in|/ask|/w/\{name\}/(inputs|outputs)\.(csv|json)"
+    r"|/guide\.md"
 )
 PATHS: Final = (
     *("/", "/w/asks", "/w/asks?status=pending", "/w/asks?text=Note", "/w/asks/outputs"),
@@ -36,7 +37,15 @@ PATHS: Final = (
     *("/w/rests/versions/1.0..2.0?what_if=1", "/w/checks/setup", "/i/asks/{seq}"),
     *("/m/{proposed}", "/m/{unknown}", "/runs/{failed_run}", "/runs/{waiting_run}"),
     *("/why/asks", "/why/{unknown}", "/why/{failed_run}", "/why/bus:{dead_event}"),
-    *("/proposals/{proposal}", "/find?text=Note", "/bus", "/tools", "/models"),
+    *(
+        "/proposals/{proposal}",
+        "/find?text=Note",
+        "/find?first_day=2020-01-01",
+        "/bus",
+        "/tools",
+        "/models",
+        "/guide",
+    ),
     *(
         "/connect/sheet",
         "/actions",

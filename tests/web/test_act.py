@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import duly.web
 from duly.faces.web.form import ONCE_CHARS_MAX
+from duly.rules.source import EXAMPLE
 from duly.testing import Stage
 from duly.words import page as words
 from duly.words.done import PUBLISHED
@@ -159,3 +161,38 @@ async def test_a_form_goes_back_to_the_page_it_was_on(tmp_path: Path) -> None:
         fields = {"workflow": "invoices", "back": "w/invoices"}
         done = await post(web.app, headers, "/act/resume", fields)
         assert (done.status, done["location"]) == (303, "/w/invoices")
+
+
+async def test_a_form_that_deploys_sent_twice_makes_one_version(tmp_path: Path) -> None:
+    """W8, G14: one after the other, or all at once; what came of it is told."""
+    text = EXAMPLE["text"]
+    async with serving(tmp_path) as web:
+        headers = await signed(web)
+        page = Page((await ask(web.app, "/", headers=headers)).text)
+        ((_, fields),) = [each for each in page.forms() if each[0] == "/act/deploy"]
+        fields |= {"source.language": "python", "source.text": text}
+        sent = [post(web.app, headers, "/act/deploy", fields) for _ in range(3)]
+        replies = await asyncio.gather(*sent)
+        assert sorted(each.status for each in replies) == [200, 200, 303]
+        assert all("No new version was made" in e.text for e in replies if e.status == 200)
+        path = "/w/invoices/versions"
+        page = Page((await ask(web.app, path, headers=headers)).text)
+        ((_, fields),) = [each for each in page.forms() if each[0] == "/act/deploy"]
+        fields |= {"source.language": "python", "source.text": f"{text}\n# Another text.\n"}
+        first = await post(web.app, headers, "/act/deploy", fields)
+        assert (first.status, first["location"]) == (303, path)
+        again = await post(web.app, headers, "/act/deploy", fields)
+        assert (again.status, f'href="{path}">Back' in again.text) == (200, True)
+        fields["source.text"] = text  # a text that was active before is a version of its own
+        assert (await post(web.app, headers, "/act/deploy", fields)).status == 303
+        made = await web.host.versions("invoices")
+        assert [each.version for each in made] == ["3.0", "2.0", "1.0"]
+
+
+async def test_a_program_that_deploys_a_text_again_makes_a_version(tmp_path: Path) -> None:
+    """W8: only the form of a person is sent twice by accident."""
+    async with serving(tmp_path) as web:
+        for _ in range(2):
+            await web.deploy()
+        made = await web.host.versions("invoices")
+        assert [each.version for each in made] == ["2.0", "1.0"]

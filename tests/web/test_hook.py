@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import duly.web
+from duly.api.door import Within
 from duly.api.registry import Scope
 from duly.desk.hook import Hook
 from duly.errors import Invalid, NotFound
-from duly.faces.web.app import make_hooks_app
+from duly.faces.web.app import make_app, make_hooks_app
 from duly.faces.web.guard import Place
 from duly.host import Host
 from duly.rules import webhook
 from duly.rules.source import EXAMPLE, Source
-from tests.web.stand import Fake, Reply, Web, ask, serving
+from duly.words import page as words
+from tests.web.stand import HOME, Fake, Reply, Web, ask, serving
+from tests.web.test_page import post, signed
 
 BODY: Final = b'{"type": "mail", "data": {"id": 7}}'
 JSON: Final = {"content-type": "application/json"}
@@ -407,3 +412,55 @@ async def test_a_hook_that_could_prove_nothing_is_not_opened(tmp_path: Path) -> 
                 await web.host.new_hook("invoices", "mail.received", **given)
             assert raised.value.path == ("sender" if name == "unknown" else "secret")
         assert await web.host.secrets() == ()
+
+
+# -- Where a sender reaches it -------------------------------------------------------------------
+
+PATH: Final = "/hooks/invoices/mail.received"
+
+
+@pytest.mark.parametrize(
+    ("place", "bases", "is_named"),
+    [
+        (Place(), [f"http://{HOME}"], False),
+        (Place(hooks_at="127.0.0.1:8443"), ["http://127.0.0.1:8443"], False),
+        (Place(("duly.example.org",), is_proxied=True), ["https://duly.example.org"], True),
+        (
+            Place(("a.example.org", "b.example.org:1"), is_proxied=True),
+            ["https://a.example.org", "https://b.example.org:1"],
+            True,
+        ),
+        (
+            Place(("duly.example.org:7337", "duly.example.org:8443"), True, hooks_at="[::]:8443"),
+            ["https://duly.example.org:8443"],
+            True,
+        ),
+    ],
+)
+async def test_the_page_shows_the_whole_address_of_a_webhook(
+    place: Place, bases: list[str], is_named: bool, tmp_path: Path
+) -> None:
+    """G8, G12: what stands before its path, or which setting says it; before and after it opens."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        web = replace(web, app=make_app(Within(web.host), place))
+        headers = {"authorization": f"Bearer {web.tokens[Scope.ADMIN]}", "accept": "text/html"}
+        shown = unescape((await ask(web.app, "/w/invoices/setup", headers=headers)).text)
+        sent = {"workflow": "invoices", "topic": "mail.received", "sender": "standard"}
+        made = unescape((await post(web.app, headers, "/act/new_hook", sent)).text)
+        for text in (shown, made):
+            assert [f"{base}{PATH}<" in text for base in bases] == [True] * len(bases)
+            assert (words.HOOK_ONLY_HERE in text) is not is_named
+        assert (f"posts to {bases[0]}{PATH} and signs" in made, "whsec_" in made) == (True, True)
+        assert f"{bases[0]}{PATH}/" in made  # with its key
+        assert (words.HOOK_ELSEWHERE in made) is (len(bases) > 1)
+        assert set(re.findall(r"https?://[^/]+/hooks", made)) == {f"{each}/hooks" for each in bases}
+
+
+async def test_a_mounted_page_has_its_place_in_the_address_of_a_webhook(tmp_path: Path) -> None:
+    """G8: what a program puts before the application stands before the path too."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        shown = await ask(web.app, "/w/invoices/setup", headers=headers, root="/tasks")
+        assert f"http://{HOME}/tasks{PATH}<" in shown.text

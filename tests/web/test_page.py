@@ -205,7 +205,7 @@ ATTRIBUTES: Final = {
         "focusable",
     ),
     *("form", "height", "hidden", "inputmode", "rows", "selected", "spellcheck", "src", "start"),
-    *("list", "tabindex", "viewbox", "width", "x", "y"),
+    *("list", "readonly", "tabindex", "viewbox", "width", "x", "y"),
     *(
         "data-act",
         "data-back",

@@ -62,6 +62,9 @@ async def test_a_script_is_deployed_as_it_was_shown_or_not_at_all(tmp_path: Path
         assert (reply.status, dict(reply.headers)["location"]) == (303, "/w/invoices")
         (made,) = await web.host.versions("invoices")
         assert made.author == "token:decide token"
+        reply = await look("/deploy-script", name="invoices.py", seen=seen)  # a double click
+        assert (reply.status, "No new version was made" in reply.text) == (200, True)
+        assert len(await web.host.versions("invoices")) == 1
         text = (await look("/")).text
         assert ("/scripts/" in text, 'href="/scripts"' in text) == (False, True)
         text = (await look("/scripts")).text  # where a second text is pasted, too

@@ -7,11 +7,13 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pytest
 
 import duly.web
-from duly.faces.web import flow, query
+from duly.config import Policy
+from duly.faces.web import flow, page, query
 from duly.rules.schedule import DAY_MS
 from duly.rules.source import EXAMPLE, Source
 from duly.store import find as search
@@ -87,6 +89,37 @@ async def test_a_search_in_a_workflow_keeps_its_status(
         assert (await ask(web.app, path, headers=events)).status == 409
 
 
+@pytest.mark.parametrize("path", ["/w/invoices?", "/find?"])
+async def test_a_search_by_day_goes_by_the_clock_that_the_page_names(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: with or without a text; the form and each next page keep the days."""
+    for module in (flow, page, query):
+        monkeypatch.setattr(module, "ROWS", 2)
+    async with serving(tmp_path, policy=Policy(timezone="Pacific/Kiritimati")) as web:
+        await web.deploy()
+        headers = await signed(web)
+        await publish(web, "Rent before")
+        web.clock.shift_ms = 2 * DAY_MS
+        await publish(web, "Rent", "Tax", "Mail")
+        (hit,) = (await web.host.find("m Tax")).hits
+        day = hit.created_at.astimezone(ZoneInfo("Pacific/Kiritimati")).date()
+        one = f"{path}first_day={day}&last_day={day}"
+        pages = await walk(web, one, headers)
+        titles = [title for each in pages for title in re.findall(r">([A-Z]\w+)</a></td>", each)]
+        # If a day begins there between two of them, the others came on another one.
+        assert titles in (["Mail", "Tax", "Rent"], ["Mail", "Tax"], ["Tax", "Rent"])
+        assert f'name="first_day" value="{day}"' in pages[0]
+        assert f'name="last_day" value="{day}"' in pages[-1]
+        assert "data-live" not in pages[0]
+        (found,) = await walk(web, f"{one}&text=tax", headers)
+        assert (">Tax</a>" in found, ">Mail</a>" in found) == (True, False)
+        (none,) = await walk(web, f"{path}text=Rent&last_day=2020-01-01", headers)
+        assert words.NO_MATCH in none
+        refused = await ask(web.app, f"{path}first_day=tuesday", headers=headers)
+        assert (refused.status, "first_day is" in refused.text) == (400, True)
+
+
 async def test_what_waits_in_a_workflow_stands_on_its_page_however_much_waits_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,8 +134,8 @@ async def test_what_waits_in_a_workflow_stands_on_its_page_however_much_waits_el
         web.clock.shift_ms = 8 * DAY_MS
         headers = await signed(web)
         for name in ("a-first", "invoices", "z-last"):
-            page = (await ask(web.app, f"/w/{name}", headers=headers)).text
-            (article,) = re.findall(r"<article.*?</article>", page, re.DOTALL)
+            text = (await ask(web.app, f"/w/{name}", headers=headers)).text
+            (article,) = re.findall(r"<article.*?</article>", text, re.DOTALL)
             assert f"Of {name}" in article
         (entry,) = await web.host.attention(limit=1, after="invoices")
         real = [entry, *await web.host.attention(after=entry.key)]
@@ -112,8 +145,8 @@ async def test_what_waits_in_a_workflow_stands_on_its_page_however_much_waits_el
             return tuple(each for each in own if each.key > after)[:limit]
 
         web.host.attention = attention  # type: ignore[assignment,method-assign]
-        page = (await ask(web.app, "/w/invoices", headers=headers)).text
-        assert re.findall(r'<article[^>]*data-key="(invoices/\d)', page) == [
+        text = (await ask(web.app, "/w/invoices", headers=headers)).text
+        assert re.findall(r'<article[^>]*data-key="(invoices/\d)', text) == [
             f"invoices/{n}" for n in "123"
         ]
 

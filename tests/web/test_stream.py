@@ -184,6 +184,35 @@ async def test_all_viewers_of_a_page_are_confirmed_by_one_question(tmp_path: Pat
             assert asked.count("who") == len(viewers)
 
 
+async def test_nothing_is_made_for_one_more_viewer_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G13: a page that is followed is shown as it is; one of another scope is made anew."""
+    for name in ("PAUSE_S", "LOOK_S"):
+        monkeypatch.setattr(stream, name, 3600.0)  # no look of its own comes between
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        asked, inputs = [], web.host.inputs
+
+        async def ask_inputs(*args: Any, **named: Any) -> Any:
+            asked.append(args)
+            return await inputs(*args, **named)
+
+        web.host.inputs = ask_inputs  # type: ignore[method-assign]
+        admin, reader = token(web), token(web, Scope.READ)
+        async with looking(web.app, "/w/invoices", admin) as first:
+            shown = await first.page()
+            async with looking(web.app, "/w/invoices", admin) as second:
+                assert await second.page() == shown
+            assert len(asked) == 1
+            async with looking(web.app, "/w/invoices", reader) as other:
+                assert await other.page() != shown
+            assert len(asked) == 2
+        async with looking(web.app, "/w/invoices", admin) as later:  # nobody followed it meanwhile
+            await later.page()
+        assert len(asked) == 3
+
+
 async def test_viewers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """G10: one too many is refused before anything is asked."""
     monkeypatch.setattr(stream, "VIEWERS_OF_ONE_MAX", 1)

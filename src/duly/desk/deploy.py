@@ -85,7 +85,15 @@ async def deploy(
     if not replay:
         drafts.refuse(source, renames, strict=True)
     draft = replace(draft, findings=tidy((*draft.findings, *renames)))
-    return await activate(desk, draft, by=by, grant=grant)
+    try:
+        return await activate(desk, draft, by=by, grant=grant)
+    except RequestRefused as error:
+        # The same text may be what was deployed meanwhile: a form that was sent twice.
+        is_late = not again and error.code == "deployed_meanwhile"
+        active = await _leave(desk, draft, by=by, grant=grant) if is_late else None
+        if active is None:
+            raise
+        return active
 
 
 async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed | None:

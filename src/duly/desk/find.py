@@ -1,4 +1,4 @@
-"""`find`: events by a text, in their message ids and titles (U6)."""
+"""`find`: events by a text, in their message ids and titles, and by the day they came (U6)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Hit, Hits
 from duly.desk.sight import Sight
 from duly.errors import Invalid
+from duly.rules.day import read_days
 from duly.rules.event import EventStatus
 from duly.rules.schedule import moment
 from duly.rules.verb import question
@@ -27,29 +28,37 @@ class Finds(HasDesk):
     @question(cursor=("after",), follow=False, example={"text": "invoice 2026-001"})
     async def find(
         self,
-        text: str,
+        text: str = "",
         *,
         workflow: str | None = None,
+        first_day: str | None = None,
+        last_day: str | None = None,
         limit: int = PAGE_DEFAULT,
         after: str | None = None,
     ) -> Hits:
         """Find events whose message id begins with a text, or whose title has it.
 
+        `first_day` and `last_day`, such as 2026-05-31, narrow it to what came on these days and
+        between them, by the time zone of the project; with one of them the text may be empty.
         Titles are looked through newest first, 10,000 at most for a page; with `after` it goes on.
         """
-        # Rules: U6.
+        # Rules: U6, G13.
         check_page(limit, after, str, path="after")
-        if not _is_findable(text):
+        desk = self._desk()
+        between = read_days(first_day, last_day, desk.parts.policy.timezone)
+        if not _is_findable(text) and (between is None or text != ""):
             most = {"least": 1, "most": TEXT_CHARS_MAX}
             raise Invalid(code="wrong_length", path="text", facts=most)
-        desk = self._desk()
         sight = Sight.of(desk.parts)
         env = desk.parts.env
         ends_ms = env.monotonic_ms() + PAGE_MS_MAX
 
+        def is_late() -> bool:
+            return env.monotonic_ms() > ends_ms
+
         def look(tx: Transaction) -> Hits:
             found = None if workflow is None else find_history(tx, workflow).id
-            wanted = Sought(text, found, sight.text, lambda: env.monotonic_ms() > ends_ms)
+            wanted = Sought(text, found, sight.text, is_late, between)
             page = find(tx, wanted, limit=limit, after=after)
             names = read_names(tx, (each.workflow_id for each in page.hits))
             topics = people.list_topics_of(tx, {each.workflow_id for each in page.hits})

@@ -55,6 +55,21 @@ def read_place(text: str) -> tuple[str, int]:
     return address.removeprefix("[").removesuffix("]"), int(port)
 
 
+def name_hooks(hosts: Iterable[str], listens: str) -> tuple[str, ...]:
+    """List the names under which webhooks are reached from elsewhere, as far as settings name any.
+
+    `listens` is the address and port of their own; a name with this port is theirs alone.
+
+    >>> name_hooks(["duly.example.org:7337", "duly.example.org:8443"], "0.0.0.0:8443")
+    ('duly.example.org:8443',)
+    >>> name_hooks(["duly.example.org"], "")
+    ('duly.example.org',)
+    """
+    named = tuple(hosts)
+    port = listens.rpartition(":")[2]
+    return tuple(each for each in named if port and each.endswith(f":{port}")) or named
+
+
 def list_names(hosts: Iterable[str], port: int, scheme: str) -> frozenset[str]:
     """List what a `Host` header may say (law 2)."""
     local = {f"{name}:{port}" for name in LOCAL_NAMES}

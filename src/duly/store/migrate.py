@@ -16,7 +16,7 @@ import apsw
 from duly.errors import IllegalTransition, StoreError, StoreNewer
 from duly.store import queries
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 APPLICATION_ID = 0x44554C59  # "DULY"
 
 # The text that brings a database from this version to the next.
@@ -27,11 +27,12 @@ MIGRATIONS: Mapping[int, str] = {
     4: queries.read("from_4"),
     5: queries.read("from_5"),
     6: queries.read("from_6"),
+    7: queries.read("from_7"),
 }
 
-# The versions whose step to the next one only adds: new tables, and columns that may be null. Hosts
-# of that version work on the next one as they are (H11).
-ADDITIVE: frozenset[int] = frozenset({6})
+# The versions whose step to the next one only adds: new tables, indexes, and columns that may be
+# null. Hosts of that version work on the next one as they are (H11).
+ADDITIVE: frozenset[int] = frozenset({6, 7})
 
 
 def bring_up(

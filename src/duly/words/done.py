@@ -177,6 +177,12 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
         f"Written: {made['path']} ({made['bytes']} bytes). The key is not in it; keep it in "
         "another place."
     ),
+    "deploy": lambda made, _: (
+        f"{in_quotes(made['workflow'])} is at version {made['version']}."
+        if made["new"]
+        else f"{in_quotes(made['workflow'])} has this text already, as version {made['version']}. "
+        "No new version was made."
+    ),
     "drop_secret": lambda _, args: f"The secret {args['name']} of {args['connector']} is gone.",
     "export": _export,
     "import_": _import,

@@ -111,6 +111,8 @@ WANTED: Final[Mapping[str, str]] = {
     "sample": "an object with events, a list, and answers, an object by tool",
     "schedule": 'an interval or a cron pattern, as in {{interval: "5m"}} or {{cron: "0 9 * * *"}}',
     "seconds_tuple": "a tuple of seconds",
+    "day": "a day such as 2026-05-31",
+    "later_day": "a day that is not before the first one",
     "loopback": "an address on 127.0.0.1 with its port, such as http://127.0.0.1:8918/",
     "ticket": "the ticket of a sign-in that was begun for this connection",
     "secret_name": "1 to {most} letters, digits, “_”, “-” or “.”",

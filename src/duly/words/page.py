@@ -40,7 +40,7 @@ from duly.words.replay import say_replay
 HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the link that it prints:"
 SIGNED_IN_ALREADY: Final = "I am signed in already"
 EMPTY: Final = "–"
-NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text."
+NO_MATCH: Final = "Nothing matches. Take the filter away, or look for another text or day."
 NO_MORE_MATCH: Final = "Nothing further matches."
 UNFINISHED: Final = "Nothing matches so far, and not everything was looked through yet."
 NO_INPUT_YET: Final = "Nothing came in yet. Publish something on the page"
@@ -69,7 +69,7 @@ NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
 DEPLOY_ALLOWED: Final = "Deploy, and allow what it asks for"
 DEPLOY_ONLY: Final = "Deploy without allowing it"
 FIRST_TEXT: Final = "Paste the text of a script"
-GUIDE: Final = "A language model can write it: give it your wish, and what this command prints."
+GUIDE: Final = "A language model can write it: give it your wish, and"
 GRANTS: Final = "Allow it the tools that it uses"
 PAUSED_TOO: Final = "Resume it before you approve: while it is paused nothing is sent."
 BECAUSE_OF: Final = "Because of"
@@ -110,7 +110,21 @@ ONLY_HERE: Final = (
 )
 QR: Final = "The link as a picture for a camera"
 NO_INGRESS: Final = "Nothing can be published from outside: none of its topics has ingress."
-HOOK: Final = "A service outside can publish into a topic with ingress. Its secret is shown once."
+HOOK: Final = (
+    "A service outside can publish into a topic with ingress. Its secret is shown once. It posts"
+    " to:"
+)
+HOOK_ELSEWHERE: Final = "It is taken at these addresses too:"
+HOOK_ONLY_HERE: Final = (
+    "Only this machine reaches this address. For a service elsewhere, name the public address of"
+    " the page in duly.toml: hosts below [page], with a certificate or a proxy. That name then"
+    " stands before the path."
+)
+GUIDE_OF: Final = (
+    "Give a language model this text and your wish. It says how a workflow is written, and which"
+    " tools this project has. Then paste what it writes where you deploy a script."
+)
+GUIDE_COPY: Final = "To copy it, click into it and press Ctrl+A, then Ctrl+C (on a Mac ⌘A, ⌘C)."
 NEVER_SHOWN: Final = "A secret is sealed when it is set, and never shown."
 NO_ACCOUNT: Final = "No account is paired yet, so nothing is asked over this channel."
 # A connection, and the proof of what it says (K10).

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from duly.api.page import GIVES_SECRET, HookSender
+from duly.api.page import GIVES_SECRET, HookSender, name_hooks
 from duly.api.registry import VERBS
 from duly.api.text import visible
 from duly.faces.cli.base import (
@@ -83,7 +84,16 @@ def new_hook(face: Face, workflow: str, topic: str, sender: str) -> None:
     if face.is_json:
         echo_json(told)
     else:
-        shown("new_hook", told, args)
+        shown("new_hook", _with_address(face, told), args)
+
+
+def _with_address(face: Face, hook: Any) -> dict[str, Any]:
+    """Write the whole address of a webhook, if the settings name the one that is public."""
+    settings = face.project.config.page
+    names = name_hooks(settings.hosts, settings.hooks_address or "")
+    is_secure = settings.certificate is not None or settings.behind_proxy == "yes"
+    base = f"{'https' if is_secure else 'http'}://{names[0]}" if names else ""
+    return {**hook, "path": f"{base}{hook['path']}"}
 
 
 def read_secret(question: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -20,12 +20,15 @@ from duly.faces.cli.view import View
 from duly.fact import Offer
 from duly.words.done import DOES, Done
 
+# What a verb may be given and is an argument all the same.
+OPEN: Final = ("workflow", "producer", "version", "begins", "text")
+
 
 def is_argument(parameter: Parameter) -> bool:
     """Tell whether it is an argument; everything else is an option."""
     if parameter.is_keyword:
         return False
-    return parameter.is_required or parameter.name in ("workflow", "producer", "version", "begins")
+    return parameter.is_required or parameter.name in OPEN
 
 
 def spell(

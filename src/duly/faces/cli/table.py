@@ -97,7 +97,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "logs": Row(LOOK, "Show what the script of a run logged."),
     "mutations": Row(LOOK, "List the ledger, newest first."),
     "mutation": Row(LOOK, "Show one row of the ledger.", is_explained=True),
-    "find": Row(LOOK, "Find events by their message id or title."),
+    "find": Row(LOOK, "Find events by their message id, title or day."),
     "ids": Row(LOOK, "List ids by their beginning, newest first."),
     "short-ids": Row(LOOK, "Shorten ids so that each is still unique."),
     "sql": Row(LOOK, "Read the documented views, also while a host runs."),

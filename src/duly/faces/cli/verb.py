@@ -55,6 +55,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "status": "Only those with this status.",
     "topic": "Only those of this topic.",
     "handler": "Only those of this handler.",
+    "first_day": "Only what came on this day or later: 2026-05-31.",
+    "last_day": "Only what came on this day or earlier: 2026-05-31.",
     "title": "What the event is, for people.",
     "message_id": "What makes the event the same one if it is published again.",
     "payload": "The event's payload.",

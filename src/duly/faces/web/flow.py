@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -19,8 +19,9 @@ from duly.faces.web.body import read_pairs
 from duly.faces.web.connect import ask_foreign
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.hook import find_reach
 from duly.faces.web.look import Sheet
-from duly.faces.web.query import ROWS, further, look_empty, older, read_query
+from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
 from duly.faces.web.stream import Show, still
 from duly.words.page import name_event
 
@@ -33,7 +34,7 @@ FORMS_MAX: Final = 10  # of changes that one page asks for, to show each in the 
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
     """Make the entries of the pages of a workflow."""
     read = {"GET": Scope.READ}
-    yield Entry("/w/{name}", _unless(live(inputs), still(inputs), "text"), read)
+    yield Entry("/w/{name}", _unless(live(inputs), still(inputs), *NARROWING), read)
     filtered = _unless(live(outputs), still(outputs), "text", "status")
     yield Entry("/w/{name}/outputs", filtered, read)
     yield Entry("/w/{name}/runs", live(runs), read)
@@ -95,7 +96,7 @@ class Found:
 
 
 async def _search(session: Session, name: str, status: object, sought: dict[str, Any]) -> Found:
-    """Search the titles of a workflow for a text; a status narrows what is found."""
+    """Search a workflow for a text or for days; a status narrows what is found."""
     found: Any = await session.call("find", workflow=name, limit=ROWS, **sought)
     hits = [each for each in found["hits"] if status in (None, name_event(each))]
     for _ in range(SEARCHES_MAX - 1):
@@ -113,12 +114,14 @@ async def inputs(request: Request) -> Sheet:
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
     query = read_query(request, VERBS["inputs"], ("status", "before"))
-    sought = read_query(request, VERBS["find"], ("text", "after"))
+    sought = read_query(request, VERBS["find"], SOUGHT)
     text = sought.get("text", "")
+    is_asked = any(map(sought.get, NARROWING))
     statuses = [*map(str, InputStatus)]
-    facts = {"each": each, **await _waiting(session, name), "text": text, "query": query}
+    facts = {"each": each, **await _waiting(session, name), "text": text, "sought": sought}
+    facts |= {"query": query, "is_asked": is_asked}
     facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
-    if text:
+    if is_asked:
         query.pop("before", None)
         found = await _search(session, name, query.get("status"), sought)
         empty = look_empty(found.after, is_later="after" in sought)
@@ -248,6 +251,7 @@ async def setup(request: Request) -> Sheet:
         "allowances": await session.call("allowances", workflow=name, limit=ROWS),
         "upcoming": await session.call("upcoming", workflow=name, times=TIMES),
         "senders": [*map(str, HookSender)],
+        "reach": asdict(find_reach(request)),
         "foreign": await ask_foreign(visit_of(request)),
     }
     return Sheet("setup.html", facts)

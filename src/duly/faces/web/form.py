@@ -28,6 +28,7 @@ from duly.api.value import Json
 from duly.errors import DulyError, Invalid, short
 from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments
 from duly.faces.web.guard import Endpoint, Entry, visit_of
+from duly.faces.web.hook import find_reach
 from duly.faces.web.look import refuse, render
 from duly.faces.web.query import ROWS
 from duly.faces.web.sign import SEE_OTHER, read_form
@@ -36,7 +37,8 @@ from duly.words.done import tell_done
 
 BACK: Final = "back"  # the page that a form was on: its kind, a slash, a name
 PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor")
-SHOWN_ONCE: Final = frozenset({"new_token", "new_hook", "pair"})
+SHOWN_ONCE: Final = frozenset({"new_token", "pair"})
+HOOK: Final = "new_hook"  # shown once too, with its address
 LINK: Final = "new_link"
 PUBLISH: Final = "publish"
 WRITE: Final = "write"  # what was written is a proposal, and shown as one
@@ -52,6 +54,7 @@ SEQ_DIGITS_MAX: Final = 18
 # What came of an act, where the page it goes back to does not show it: it is told (U6).
 IS_TOLD: Final[Mapping[str, Callable[[Any], bool]]] = {
     "publish": lambda what: what != "new",
+    "deploy": lambda made: not made["new"],
     "run_now": lambda count: count == 0,
     **dict.fromkeys(("bus.cancel", "bus.resume", "decline", "skip"), lambda is_done: not is_done),
 }
@@ -95,17 +98,19 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
             is_changed = error.code == "not_as_shown"
             sides = await compare(session, error, args) if is_changed else {}
             return refuse(request, error, sides)
+        if verb.name == HOOK:
+            return _show_hook(request, answer, args, place_of(back))
         if verb.name in SHOWN_ONCE:
             told = tell_done(verb.name, answer, args).sentence
-            return render(request, "once.html", told=told, answer=answer, place=_place(back))
+            return render(request, "once.html", told=told, answer=answer, place=place_of(back))
         if verb.name in IS_TOLD and IS_TOLD[verb.name](answer):
             told = tell_done(verb.name, answer, args).sentence
-            return render(request, "done.html", told=told, place=_place(back))
+            return render(request, "done.html", told=told, place=place_of(back))
         if verb.name == WRITE:
             place = f"/proposals/{answer['proposal']['hash']}?tried=1"
             return RedirectResponse(f"{request.scope.get('root_path', '')}{place}", SEE_OTHER)
         if verb.name == LINK:
-            return _show_link(request, answer, _place(back))
+            return _show_link(request, answer, place_of(back))
         return go(request, back)
 
     return endpoint
@@ -126,6 +131,16 @@ def _with_id(verb: Verb, form: Mapping[str, str]) -> dict[str, str]:
         raise Invalid(code="too_long", path=ONCE, facts=facts)
     content = msgspec.json.encode([once, sorted(fields.items())])
     return {**fields, "message_id": f"page:{sha256(content).hexdigest()[:32]}"}
+
+
+def _show_hook(request: Request, hook: Any, args: Mapping[str, Json], place: str) -> Response:
+    """Show a webhook that was opened, with the whole address that a sender posts to (G12)."""
+    reach = find_reach(request)
+    paths = [f"{base}{hook['path']}" for base in reach.bases] or [hook["path"]]
+    whole = {**hook, "path": paths[0]}
+    told = tell_done(HOOK, whole, args).sentence
+    facts: dict[str, Any] = {"told": told, "answer": whole, "others": paths[1:], "place": place}
+    return render(request, "once.html", is_named=reach.is_named, **facts)
 
 
 def _show_link(request: Request, link: Any, place: str) -> Response:
@@ -175,9 +190,9 @@ async def approve(request: Request) -> Response:
         if number < ROWS:  # as many as one page can show
             with suppress(DulyError):  # an id that is none
                 about = await session.call("mutation", id=each["mutation"])
-        place = _place(f"m/{each['mutation']}")
+        place = place_of(f"m/{each['mutation']}")
         rows.append(Ticked(place, about["tool"], about["title"], each["refused"]))
-    return render(request, "several.html", verb="approved", rows=rows, place=_place(""))
+    return render(request, "several.html", verb="approved", rows=rows, place=place_of(""))
 
 
 async def skip(request: Request) -> Response:
@@ -195,13 +210,13 @@ async def skip(request: Request) -> Response:
         except DulyError as error:
             refused = str(error)
         seq = name.removeprefix(INPUT)
-        place, title = _place(f"i/{given['workflow']}/{seq}"), str(given["message_id"])
+        place, title = place_of(f"i/{given['workflow']}/{seq}"), str(given["message_id"])
         if len(rows) < ROWS:
             title = await _title(session, given, seq) or title
         rows.append(Ticked(place, title, "", refused))
     if not rows:
         raise Invalid(code="missing", path="input", facts={"of": "skip"})
-    place = _place(form.get(BACK, ""))
+    place = place_of(form.get(BACK, ""))
     return render(request, "several.html", verb="skipped", rows=rows, place=place)
 
 
@@ -230,10 +245,10 @@ def _read_input(name: str, text: str) -> dict[str, Json]:
 
 def go(request: Request, back: str) -> Response:
     """Send a browser to the page that a form was on."""
-    return RedirectResponse(f"{request.scope.get('root_path', '')}{_place(back)}", SEE_OTHER)
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{place_of(back)}", SEE_OTHER)
 
 
-def _place(back: str) -> str:
+def place_of(back: str) -> str:
     """Return the path of a page that is named; the first page, if it is none of ours (law 3)."""
     kind, *names = back.split("/")
     if kind not in PLACES or any(each in ("", ".", "..") for each in names):

@@ -87,7 +87,7 @@ class Caller:
 class Visit:
     """One request as an endpoint gets it: a session in the caller's name, and where it came to.
 
-    `may` tells whether the caller may use a route.
+    `may` tells whether the caller may use a route. `hosts` and `hooks_at` are those of the place.
     """
 
     session: Session
@@ -98,6 +98,8 @@ class Visit:
     identify: Callable[[], Awaitable[Caller]] | None = None
     zone: str = "UTC"
     folder: ProjectFolder | None = None
+    hosts: tuple[str, ...] = ()
+    hooks_at: str = ""
 
     async def confirm(self) -> None:
         """Refuse a caller whose token was revoked since the request began (G6)."""
@@ -139,13 +141,14 @@ class Place:
     """Where an application is reached: further names, and whether a proxy before it has TLS.
 
     `zone` is the one that times are shown in: that of the project. `folder` is the folder
-    of the project, if there is one.
+    of the project, if there is one. `hooks_at` is the address of webhooks, if it is one of its own.
     """
 
     hosts: tuple[str, ...] = ()
     is_proxied: bool = False
     zone: str = "UTC"
     folder: ProjectFolder | None = None
+    hooks_at: str = ""
 
 
 def visit_of(request: Request) -> Visit:
@@ -243,6 +246,8 @@ class Guard:
             again,
             self._place.zone,
             self._place.folder,
+            self._place.hosts,
+            self._place.hooks_at,
         )
         return entry
 

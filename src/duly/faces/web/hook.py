@@ -6,13 +6,14 @@ Law: nothing is judged here but the size of the body. The host has the secrets a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duly.api.page import HOOK_HEADERS
+from duly.api.page import HOOK_HEADERS, name_hooks
 from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.faces.web.body import JSON, Large, read_body, read_text
@@ -23,6 +24,29 @@ WEBHOOK: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
 TAKEN: Final = 202
 FINE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What stands before the path of a webhook, once for each name of this host.
+
+    `is_named`: the settings name this host, so that a service elsewhere may reach it.
+    """
+
+    bases: tuple[str, ...]
+    is_named: bool
+
+
+def find_reach(request: Request) -> Reach:
+    """Find out where webhooks are taken; of one page it is the same for every viewer."""
+    visit = visit_of(request)
+    server, port = request.scope.get("server") or ("", 0)
+    here = visit.hooks_at or (f"[{server}]:{port}" if ":" in server else f"{server}:{port}")
+    root = "" if visit.hooks_at else request.scope.get("root_path", "")
+    named = name_hooks(visit.hosts, visit.hooks_at)
+    found = named or ((here,) if visit.hooks_at or port else ())
+    scheme = "https" if visit.is_secure else "http"
+    return Reach(tuple(f"{scheme}://{each}{root}" for each in found), bool(named))
 
 
 def list_entries() -> Iterator[Entry]:

@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.faces.web import connect, detail, flow, form, model, script
+from duly.faces.web import connect, detail, flow, form, guide, model, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
-from duly.faces.web.query import ROWS, further, look_empty, older, read_query
+from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
 from duly.faces.web.stream import Lives, still
 
 APPROVAL: Final = "approval"
@@ -47,6 +47,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from model.list_entries(live)
     yield from form.list_entries(verbs)
     yield from script.list_entries()
+    yield from guide.list_entries()
 
 
 def list_static() -> Iterator[Entry]:
@@ -111,20 +112,23 @@ def count_together(
 
 
 async def find(request: Request) -> Sheet:
-    """Find events by the beginning of their message id, or by a text in their title.
+    """Find events by the beginning of their message id, by a text in their title, or by a day.
 
     `q` is another word for the text: people and browsers that search by an address know it.
     """
-    query = read_query(request, VERBS["find"], ("text", "after"))
+    query = read_query(request, VERBS["find"], SOUGHT)
     asked = dict(read_pairs(request.url.query)).get("q")
     if asked and "text" not in query:
         query["text"] = asked
     found: Any = {"hits": [], "after": None}
-    if query.get("text"):
+    is_asked = any(map(query.get, NARROWING))
+    if is_asked:
         found = await visit_of(request).session.call("find", limit=ROWS, **query)
     facts = {
         "hits": found["hits"],
         "text": query.get("text", ""),
+        "query": query,
+        "is_asked": is_asked,
         "older": further(query, found["after"]),
         "empty": look_empty(found["after"], is_later="after" in query),
     }

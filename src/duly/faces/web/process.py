@@ -53,6 +53,7 @@ class Given:
     zone: str = "UTC"  # of the project
     project: str = ""  # its folder
     scripts: str | None = None  # the folder of its scripts
+    hooks_at: str = ""  # the address of webhooks, if it is one of its own
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ async def _show(given: Given) -> None:
     door = Inherited(remote)
     scripts = None if given.scripts is None else Path(given.scripts)
     folder = ProjectFolder(Path(given.project), scripts)
-    place = Place(given.hosts, given.is_proxied, given.zone, folder)
+    place = Place(given.hosts, given.is_proxied, given.zone, folder, given.hooks_at)
     tls: dict[str, Any] = {}
     if given.certificate is not None:
         tls = {"ssl_certfile": given.certificate, "ssl_keyfile": given.certificate_key}

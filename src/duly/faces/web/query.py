@@ -12,6 +12,8 @@ from duly.api.registry import Verb
 from duly.faces.web.body import read_arguments, read_pairs
 
 ROWS: Final = 50  # of what came in, was done or was found, on one page
+NARROWING: Final = ("text", "first_day", "last_day")  # what a search asks for
+SOUGHT: Final = (*NARROWING, "after")
 
 
 def read_query(request: Request, verb: Verb, known: Sequence[str]) -> dict[str, Any]:

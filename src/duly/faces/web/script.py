@@ -20,11 +20,12 @@ from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid
 from duly.faces.web.connect import ask_foreign
-from duly.faces.web.form import go
+from duly.faces.web.form import go, place_of
 from duly.faces.web.guard import Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, render
 from duly.faces.web.sign import read_form
 from duly.faces.web.stream import still
+from duly.words.done import tell_done
 
 NO_FOLDER: Final = ProjectFolder(Path())
 FIELDS: Final = ("name", "seen")
@@ -66,9 +67,14 @@ async def deploy(request: Request) -> Response:
     if told["seen"] != form["seen"]:
         return render(request, "script.html", CONFLICT, **{**told, "is_changed": True})
     made: Any = await visit.session.call(
-        "deploy", source=told["source"], grant=form.get("grant") == "true"
+        "deploy", source=told["source"], grant=form.get("grant") == "true", again=False
     )
-    return go(request, f"w/{made['workflow']}")
+    back = f"w/{made['workflow']}"
+    if made["new"]:
+        return go(request, back)
+    return render(
+        request, "done.html", told=tell_done("deploy", made, {}).sentence, place=place_of(back)
+    )
 
 
 async def _look(visit: Visit, name: str) -> dict[str, Any]:

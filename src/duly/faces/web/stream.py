@@ -76,8 +76,13 @@ class Lives:
                 return await show(request, await make(request), is_live=True)
             leave = self._take_seat(visit_of(request).token)
             try:
-                # A page that cannot be shown is refused before it begins.
-                first = await _write(request, await make(request))
+                # A page that cannot be shown is refused before it begins. One that is followed
+                # already is shown as it is: nothing is made for one more viewer.
+                life = self._open.get(_key_of(request))
+                if life is None or life.is_over:
+                    first = await _write(request, await make(request))
+                else:
+                    first = life.page
             except BaseException:
                 leave()
                 raise
@@ -123,9 +128,7 @@ class Lives:
     @contextmanager
     def _looked_at(self, request: Request, make: Show, first: Written) -> Iterator[Life]:
         visit = visit_of(request)
-        assert visit.caller is not None
-        root = str(request.scope.get("root_path", ""))
-        key = (root, path_of(request), request.url.query, str(visit.caller.right))
+        key = _key_of(request)
         life = self._open.get(key)
         if life is None or life.is_over:
             life = Life(request, make, first, self._looking, self._budget, self._pulse)
@@ -140,6 +143,14 @@ class Lives:
                 life.end()
                 if self._open.get(key) is life:
                     del self._open[key]
+
+
+def _key_of(request: Request) -> Key:
+    """Return what is the same for all viewers who are sent the same page (law 2)."""
+    caller = visit_of(request).caller
+    assert caller is not None
+    root = str(request.scope.get("root_path", ""))
+    return root, path_of(request), request.url.query, str(caller.right)
 
 
 class Stream(StreamingResponse):

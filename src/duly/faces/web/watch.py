@@ -83,6 +83,11 @@ def listen(settings: PageSettings) -> Listening:
     return Listening(page, hooks, f"{'https' if is_secure else 'http'}://{name}")
 
 
+def _place_of(listening: socket.socket) -> str:
+    address, port = listening.getsockname()[:2]
+    return f"{_named(address)}:{port}"
+
+
 def _named(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
@@ -175,6 +180,7 @@ async def _show_once(
             zone=control.host.policy.timezone,
             project=str(folder.project),
             scripts=None if folder.scripts is None else str(folder.scripts),
+            hooks_at="" if listening.hooks is None else _place_of(listening.hooks),
         )
         try:
             process = await asyncio.create_subprocess_exec(

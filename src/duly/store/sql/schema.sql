@@ -139,6 +139,7 @@ create unique index event_one_message on event (workflow_id, topic, message_id);
 create index event_pending on event (workflow_id, topic, seq) where status = 'pending';
 create index event_reserved on event (reserved_by) where status = 'reserved';
 create index event_consumed on event (workflow_id, finished_at, seq, topic) where status = 'consumed';  -- U1: what was processed lately
+create index event_by_time on event (workflow_id, created_at, seq);       -- U6: what came within a day; a clock that is set makes seq another order
 
 -- Bodies stand aside: `event` stays narrow, and what a run was shown stays what it was.
 create table payload (

@@ -356,3 +356,17 @@ select i.key, (select max(m.id) from mutation m where m.id < i.key), (select min
 -- list_allowances_beside
 -- The allowances that stand before and behind each of a set (U6). The scan is over the set.
 select i.key, (select max(a.id) from allowance a where a.id < i.key), (select min(a.id) from allowance a where a.id > i.key) from json_each(:ids) i
+
+-- list_titles_between
+-- To be looked through (U6): what came into one workflow within a time, the newest first, along an index (event_by_time).
+select e.workflow_id, e.topic, e.message_id, p.title, e.status, e.seq, e.created_at
+from event e join payload p on p.workflow_id = e.workflow_id and p.content = e.content
+where e.workflow_id = :workflow_id and e.created_at >= :first_at and (e.created_at, e.seq) < (:before_at, :before)
+order by e.created_at desc, e.seq desc limit :limit
+
+-- find_workflow_between
+-- The next one into which something came within a time (U6). Workflows are few (scan of w), and each is a look at an index (event_by_time).
+select w.id from workflow w where w.id < :before
+  and (select e.seq from event e where e.workflow_id = w.id and e.created_at >= :first_at and e.created_at < :end_at
+    order by e.created_at desc limit 1) is not null
+order by w.id desc limit 1
