@@ -9,11 +9,13 @@ from duly.engine.ledger import Ledger
 from duly.engine.scheduler import Engine
 from duly.store.base import Fence
 from duly.store.postgres_line import guarded
+from duly.store.run import write_stop
 from duly.store.slot import HostSlots
 from duly.store.upkeep import note_restore
 from tests.breaks import Break
 from tests.breaks.store import _statement
 
+ANNOUNCED = "tests/postgres/test_announced_last.py"
 ANSWER = "tests/postgres/test_answer.py"
 BUS = "tests/postgres/test_host_bus.py"
 GONE = "tests/postgres/test_gone.py"
@@ -125,7 +127,23 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
     return {each.subscriber_id for each in lanes if each.subscriber_id in connected}
 
 
+_write_stop = write_stop
+
+
+def _take_number_first(tx: Any, *given: Any) -> None:
+    tx.one("take_journal_number", topic="early")
+    _write_stop(tx, *given)
+
+
 BREAKS = (
+    Break(
+        "T6",
+        "duly.store.run",
+        "write_stop",
+        _take_number_first,
+        ("tests/postgres/test_announced_last.py::test_what_is_announced_takes_its_numbers_last",),
+        "a verb takes the number of what it announces before it is done",
+    ),
     Break(
         "H9",
         "duly.store.bell",
