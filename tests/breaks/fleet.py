@@ -6,12 +6,16 @@ from typing import Any
 
 from duly.engine.lease import Lease
 from duly.engine.ledger import Ledger
+from duly.engine.scheduler import Engine
 from duly.store.base import Fence
 from duly.store.postgres_line import guarded
+from duly.store.run import write_stop
 from duly.store.slot import HostSlots
 from duly.store.upkeep import note_restore
 from tests.breaks import Break
+from tests.breaks.store import _statement
 
+ANNOUNCED = "tests/postgres/test_announced_last.py"
 ANSWER = "tests/postgres/test_answer.py"
 BUS = "tests/postgres/test_host_bus.py"
 GONE = "tests/postgres/test_gone.py"
@@ -24,6 +28,9 @@ TOOLS = "tests/postgres/test_tools.py"
 UNHEARD = "tests/postgres/test_unheard.py"
 UPGRADE = "tests/postgres/test_upgrade.py"
 WAITS = "tests/postgres/test_waits.py"
+
+OF_HOLDER = " and coalesce(holder, '') = :holder"
+RUNS_ANYWHERE = " and :holder is not null"
 
 
 def _compare_what_is_told_meanwhile(each: Any, **changes: Any) -> Any:
@@ -42,6 +49,28 @@ _watch = Lease._watch
 
 async def _watch_without_end(self: Any, others: Any, until: int) -> None:
     await _watch(self, others, until + 10**9)
+
+
+_lapse = Engine._lapse
+
+
+async def _lapse_beside_sends(self: Any, lease: Any) -> None:
+    """Take no notice of the sends that are out."""
+    self._parts.outside.sends_out = tuple
+    try:
+        await _lapse(self, lease)
+    finally:
+        del self._parts.outside.sends_out
+
+
+async def _lapse_beside_handlers(self: Any, lease: Any) -> None:
+    lease.is_calling = lambda: False
+    await _lapse(self, lease)
+
+
+async def _lapse_and_may_join(self: Any, lease: Any) -> None:
+    await _lapse(self, lease)
+    lease.lost = None
 
 
 async def _compare_nothing(self: Any) -> None:
@@ -98,7 +127,23 @@ def _call_what_others_hold(lanes: Any, connected: Any, host: str | None) -> set[
     return {each.subscriber_id for each in lanes if each.subscriber_id in connected}
 
 
+_write_stop = write_stop
+
+
+def _take_number_first(tx: Any, *given: Any) -> None:
+    tx.one("take_journal_number", topic="early")
+    _write_stop(tx, *given)
+
+
 BREAKS = (
+    Break(
+        "T6",
+        "duly.store.run",
+        "write_stop",
+        _take_number_first,
+        ("tests/postgres/test_announced_last.py::test_what_is_announced_takes_its_numbers_last",),
+        "a verb takes the number of what it announces before it is done",
+    ),
     Break(
         "H9",
         "duly.store.bell",
@@ -124,6 +169,38 @@ BREAKS = (
         _watch_without_end,
         (f"{LEASE}::test_many_slow_evictions_do_not_end_the_lease_of_the_evictor",),
         "a host loses its own lease while it evicts many others slowly",
+    ),
+    Break(
+        "H2",
+        "duly.engine.scheduler",
+        "Engine._lapse",
+        _lapse_beside_sends,
+        (f"{LEASE}::test_a_host_that_lapses_with_a_send_out_ends_its_process",),
+        "a host that lapses with a send out comes back as another",
+    ),
+    Break(
+        "H8",
+        "duly.engine.scheduler",
+        "Engine._lapse",
+        _lapse_beside_handlers,
+        (f"{LEASE}::test_a_host_that_lapses_while_a_handler_runs_ends_its_process",),
+        "a host that lapses while a handler runs comes back as another",
+    ),
+    Break(
+        "H8",
+        "duly.bus.dispatcher",
+        "Dispatcher.is_calling",
+        property(lambda self: False),
+        (f"{BUS}::test_a_host_that_lapses_while_its_handler_runs_ends_its_process",),
+        "a lease is not told of the handlers that run",
+    ),
+    Break(
+        "H2",
+        "duly.engine.scheduler",
+        "Engine._lapse",
+        _lapse_and_may_join,
+        (f"{LEASE}::test_a_host_that_should_have_ended_takes_no_act_of_a_person",),
+        "an act of a person lets a host join that should have ended",
     ),
     Break(
         "H10",
@@ -260,6 +337,14 @@ BREAKS = (
         "a host calls subscribers that it held before, whichever host has them now",
     ),
     Break(
+        "H8",
+        "duly.store.queries",
+        "load",
+        _statement("running_of_holder", OF_HOLDER, RUNS_ANYWHERE, "bus"),
+        (f"{BUS}::test_recovery_touches_only_what_a_gone_host_held",),
+        "what a live host is telling is given back with what a gone one was",
+    ),
+    Break(
         "R8",
         "duly.store.postgres_session",
         "guarded",
@@ -325,6 +410,14 @@ BREAKS = (
         _compare_what_is_told_meanwhile,
         (f"{SLOT}::test_a_write_that_is_acknowledged_during_the_comparison_is_no_loss",),
         "counters are compared with what was told after they were read",
+    ),
+    Break(
+        "H10",
+        "duly.store.claim",
+        "note_restore",
+        lambda tx, **named: None,
+        (f"{STANDBY}::test_a_host_that_dies_with_its_server_leaves_nothing_that_is_sent_again",),
+        "what a host held that is gone is free after a promotion",
     ),
     Break(
         "H10",

@@ -28,9 +28,11 @@ ALL = tuple(
 LOAD, READ = queries.load, queries.read
 
 
-def _statement(name: str, words: str, instead: str = "") -> Callable[..., dict[str, str]]:
+def _statement(
+    name: str, words: str, instead: str = "", file: str = "queries"
+) -> Callable[..., dict[str, str]]:
     """Load every statement as it is, but for these words of one of them."""
-    text = LOAD("queries")[name]
+    text = LOAD(file)[name]
     if words not in text:
         raise AssertionError(f"statement {name} no longer says {words!r}")
 

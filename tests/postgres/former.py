@@ -75,16 +75,17 @@ class Member:
         (folder / "outside_count.py").write_text(CONNECTOR)
         (folder / "member.py").write_text(MEMBER)
         self._log = folder / "log"
-        self._process = subprocess.Popen(
-            [sys.executable, "member.py", url, FLOW.format(name="notes")],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log.open("wb"),
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "DULY_KEY": KEY, "PYTHONPATH": str(tree / "src")},
-        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "member.py", url, FLOW.format(name="notes")],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, "DULY_KEY": KEY, "PYTHONPATH": str(tree / "src")},
+            )
 
     def hear(self) -> str:
         """Wait for its next word; none if it has ended."""
@@ -109,6 +110,9 @@ class Member:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     @property
     def said(self) -> str:

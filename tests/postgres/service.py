@@ -10,6 +10,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.postgres.storm_bus import Told
+
 CONNECTOR = """
 import asyncio
 import json
@@ -49,6 +51,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.posts: Counter[str] = Counter()
+        self.told = Told()
         self.delay_s = 0.0
         self.lock = threading.Lock()
 
@@ -65,7 +68,11 @@ def handler(counting: Counting) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            counting.post(json.loads(self.rfile.read(length))["text"])
+            body = json.loads(self.rfile.read(length))
+            if self.path == "/tell":
+                counting.told.tell(body["subscriber"], body["id"])
+            else:
+                counting.post(body["text"])
             self._say({})
 
         def do_GET(self) -> None:

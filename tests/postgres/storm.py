@@ -4,7 +4,8 @@ Law 1  The verdict never depends on how fast the machine is: the storm ends, the
        peace, and then every note has been posted once, by one committed run.
 Law 2  What was done to the hosts is counted and printed: a storm in which nothing happened proves
        nothing.
-Law 3  A standby that is promoted was waited for. So a person may resume what is paused for it, and
+Law 3  Every host has two subscribers of the bus (`tests/postgres/storm_bus.py`).
+Law 4  A standby that is promoted was waited for. So a person may resume what is paused for it, and
        the storm does. It also retries what waits for a person after three crashes in a row (R7).
 
     python -m tests.postgres.storm                       10 minutes, and until 10,000 runs
@@ -38,6 +39,7 @@ from tests.postgres import server as servers
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.service import CONNECTOR, Counting, serve
 from tests.postgres.stand import KEY, Outside, deploy
+from tests.postgres.storm_bus import TOPIC, Ticking, install
 from tests.postgres.succession import Succession
 
 LEASE_S: Final = 3.0
@@ -45,6 +47,7 @@ CALM_S: Final = 600.0  # how long the hosts may take to finish in peace; only wh
 BACKLOG_MAX: Final = 400  # notes that are published and not posted yet
 SETTINGS: Final = """
 url = "{url}"
+extensions = "extensions"
 
 [fleet]
 lease_s = {lease_s}
@@ -121,6 +124,9 @@ class Storm:
     resumed: int = 0
     retried: int = 0
 
+    def __post_init__(self) -> None:
+        self.ticking = Ticking(self.counting.told)
+
     def raise_fleet(self, hosts: int) -> None:
         """Make a project for every host, each with a line of its own, and start them."""
         for number in range(hosts):
@@ -130,6 +136,7 @@ class Storm:
             text = SETTINGS.format(url=proxy.address(), lease_s=LEASE_S)
             (folder / "duly.toml").write_text(text)
             (folder / "outside_count.py").write_text(CONNECTOR)
+            install(folder)
             member = Member(folder, proxy)
             member.start()
             self.members.append(member)
@@ -147,7 +154,8 @@ class Storm:
             "standby promoted": self._promote,
         }
         order = list(befall)
-        tasks = [asyncio.create_task(self._publish(host)), asyncio.create_task(self._mind(host))]
+        works = (self._publish(host), self._mind(host), self.ticking.emit(host))
+        tasks = [asyncio.create_task(each) for each in works]
         try:
             number = 0
             while (
@@ -197,6 +205,7 @@ class Storm:
                     await host.resume(each.name)
                     self.resumed += 1
             await host.bus.resume()
+            await self.ticking.mind(host)
             for entry in await host.attention():
                 if entry.reason.code == Code.CRASHED_TOO_OFTEN:  # its hosts died again and again
                     (retry,) = (each for each in entry.offers if each.verb == "retry")
@@ -249,14 +258,16 @@ class Storm:
         """Leave the hosts in peace until every note is done."""
         await self.succession.is_followed()
         ends_s = time.monotonic() + CALM_S
-        while left := self._ask("select count(*) from event where status <> 'consumed'"):
+        while left := self._ask(LEFT):
             self._restart()
             await self._resume(host)
             if time.monotonic() > ends_s:
                 logs = "\n".join(
                     f"--- {each.folder.name}\n{each.log[-3000:]}" for each in self.members
                 )
-                raise AssertionError(f"{left} notes are stuck\n{self._state()}\n{logs}")
+                raise AssertionError(
+                    f"{left} notes and events of the bus are stuck\n{self._state()}\n{logs}"
+                )
             await asyncio.sleep(0.2)
 
     def _ask(self, text: str) -> int:
@@ -264,12 +275,17 @@ class Storm:
             ((count,),) = connection.execute(text.encode()).fetchall()
             return int(count)
 
+    def _list(self, text: str) -> list[int]:
+        with psycopg.connect(servers.address(self.succession.primary)) as connection:
+            return [int(row[0]) for row in connection.execute(text.encode()).fetchall()]
+
     def _state(self) -> str:
         asked = (
             "select id, holder, epoch, paused from workflow",
             "select * from host",
             "select workflow_id, phase, status, error_class, epoch from run where open = 1",
             "select status, count(*) from mutation group by status",
+            "select subscriber_id, status, count(*), max(attempts) from delivery group by 1, 2",
         )
         with psycopg.connect(servers.address(self.succession.primary)) as connection:
             return "\n".join(str(connection.execute(each).fetchall()) for each in asked)
@@ -294,11 +310,18 @@ class Storm:
             ("left open", self._ask("select count(*) from run where open = 1")),
             ("workflows paused after a promotion, resumed", self.resumed),
             ("runs retried by a person after three crashes in a row", self.retried),
+            *self.ticking.judge(self._list(TICKS), self._ask(UNDELIVERED), self.faults.total()),
             *((f"hosts or server: {what}", count) for what, count in sorted(self.faults.items())),
         ]
         return "\n".join(f"{count:>8}  {what}" for what, count in told)
 
 
+TICKS: Final = f"select id from journal where topic = '{TOPIC}' order by id"
+UNDELIVERED: Final = f"""
+select (select count(*) from journal where topic = '{TOPIC}' and status <> 'done')
+     + (select count(*) from delivery where topic = '{TOPIC}' and status <> 'done')
+"""
+LEFT: Final = f"select (select count(*) from event where status <> 'consumed') + ({UNDELIVERED})"
 DOUBLE_COMMITS: Final = """
 select count(*) from (
   select x.seq from reservation x join run r on r.id = x.run_id

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from duly.errors import StoreLost
 from duly.host import Host
 from tests.postgres.stand import KEY, database, opened, until
 from tests.postgres.world import Place
@@ -204,3 +205,29 @@ async def test_a_drain_waits_for_a_slow_handler_without_looking_all_the_time(url
         kitchen.hold.set()
         await draining
     assert looks < 20  # a few for each renewal
+
+
+async def test_a_host_that_lapses_while_its_handler_runs_ends_its_process(url: str) -> None:
+    """H8, H2: a running handler counts like a send that is out; the host is none from now on."""
+    kitchen, ended = Kitchen(), list[str]()
+    kitchen.hold = asyncio.Event()
+    async with opened(url, end=lambda: ended.append("it")) as host:
+        kitchen.connect(host, "one")
+        lease = host._desk().parts.lease
+        assert lease is not None
+        first = lease.host_id
+
+        async def lapse() -> None:
+            async with host.running():
+                await host.bus.emit("tea", {}, source="me")
+                await until(lambda: kitchen.at_once == 1, "the call")
+                lease.lapse(first)
+                await until(lambda: bool(ended) or lease.host_id != first, "the end of a host")
+                assert kitchen.hold is not None
+                kitchen.hold.set()
+                assert ended == ["it"]
+                await asyncio.Event().wait()
+
+        with pytest.raises(StoreLost, match="lost its lease"):
+            await lapse()
+        assert lease.host_id == first

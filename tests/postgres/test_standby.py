@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,11 @@ from duly.host import Host
 from duly.rules.standing import Code
 from duly.rules.word import MutationStatus
 from duly.store.base import Durability
+from tests.house import ROOT
 from tests.postgres import server
+from tests.postgres.former import come
 from tests.postgres.stand import KEY, Outside, deploy, opened, until
+from tests.postgres.storm import outside as counted
 
 # Longer than any failover here, so that it is never the lease that pauses something.
 LONG = FleetSettings(lease_s=60)
@@ -195,3 +198,39 @@ async def test_a_standby_that_lacks_only_riders_pauses_nothing(
     with psycopg.connect(server.address(pair.standby)) as connection:
         crashed = connection.execute("select count(*) from run where status = 'crashed'")
         assert crashed.fetchall() == [(0,)]
+
+
+async def test_a_host_that_dies_with_its_server_leaves_nothing_that_is_sent_again(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """H10, H2: no host can compare what the dead one was told, so what it held is paused."""
+    here = Outside()
+    with counted(tmp_path) as counting, ExitStack() as stack:
+        pair.follow(is_waited_for=False)
+        member = await asyncio.to_thread(stack.enter_context, come(tmp_path, ROOT, pair.url))
+        assert await asyncio.to_thread(member.hear) == "here", member.said
+        for words in (("deploy",), ("publish", "kept")):
+            await asyncio.to_thread(member.tell, *words)
+        await until(lambda: counting.posts["kept"] == 1, "the first note")
+        await until(pair.is_calm, "every run ended")
+        async with opened(pair.url, here, fleet=FleetSettings(lease_s=6)) as host:
+
+            async def is_paused() -> bool:
+                with suppress(StoreError):
+                    code = (await host.why("notes")).reason.code
+                    return code in (Code.STANDBY_PROMOTED, Code.STANDBY_BEHIND)
+                return False
+
+            async with host.running():
+                server.catch_up(pair.primary, pair.standby)
+                server.cut_standby(pair.standby)
+                await asyncio.to_thread(member.tell, "publish", "lost")
+                await until(lambda: counting.posts["lost"] == 1, "the note that is lost")
+                await asyncio.to_thread(member.kill)
+                await asyncio.to_thread(pair.fail_over)
+                await publish(host, "lost")  # its caller cannot know that it was posted
+                await until(is_paused, "the pause")
+            await host.drain()
+            assert await is_paused()
+    assert here.posts == []
+    assert counting.posts == {"kept": 1, "lost": 1}

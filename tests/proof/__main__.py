@@ -136,11 +136,16 @@ def save(path: Path, proof: Proof) -> None:
     draft.replace(path)
 
 
+def limit_of(part: Part, minutes: float) -> float:
+    """Say after how many seconds a piece hangs; a whole part has no share of the time."""
+    return HANGS_S + OVERTIME * max(minutes, part.minutes_min, 1) * 60
+
+
 def run_piece(part: Part, seed: int, jobs: int, minutes: float, minder: Minder) -> Piece:
     """Run one command of a part, which has so many minutes, to its end."""
     words = part.words(seed, jobs, minutes)
     begun_at, before_s = datetime.now(UTC), cpu_s()
-    limit_s = HANGS_S + OVERTIME * max(minutes, 1) * 60
+    limit_s = limit_of(part, minutes)
     with subprocess.Popen(
         [sys.executable, *words],
         cwd=ROOT,

@@ -17,17 +17,32 @@ import pytest
 
 from tests.house import ROOT
 from tests.proof import kept, minder
-from tests.proof.__main__ import NO_COMMIT, Proof, Wish, alone, commit_of, load, prove, write_report
+from tests.proof.__main__ import (
+    HANGS_S,
+    NO_COMMIT,
+    OVERTIME,
+    Proof,
+    Wish,
+    alone,
+    commit_of,
+    limit_of,
+    load,
+    prove,
+    write_report,
+)
 from tests.proof.part import (
     GOALS,
     PARTS,
+    PYTEST,
     SEED,
     Goal,
     Part,
     add,
     read_json,
+    read_pairs,
     read_planted,
     read_pytest,
+    read_storm,
     read_words,
 )
 from tests.proof.soak import CountingOutside, Soak, SoakReport, memory_mib
@@ -261,9 +276,67 @@ def test_the_shares_are_all_of_the_time() -> None:
     assert sum(part.share for part in PARTS) == pytest.approx(1.0)
 
 
+STORM = """\
+4 hosts, 20 workflows; storm 154 s, then 37 s of calm; 0.7 notes a second, 14 faults a minute
+     511  notes published, each posted once
+     511  runs committed
+       0  committed more than once
+     187  events of the bus, each handled by both subscribers
+       0  events of the bus left in between
+      13  hosts or server: ended and started again
+       3  hosts or server: killed
+"""
+PAIRS = (
+    "14600 of 14640 pairs: 102000 interleavings, 39000 waited, 1 wrong\n"
+    "14640 pairs: 9000 in the state of the first, 2736 in both, 2904 only as the second beside the"
+    " first, 0 never; 66 left out for a reason\n"
+    "102542 interleavings, 60000 of them inside a batch, 39567 waited for a lock, 210 refused as"
+    " stale, 3 wrong; 9000 s, 4000 s of processor time, and 3000 s of the server's\n"
+)
+
+
+def test_a_part_of_tests_says_how_many_passed(tmp_path: Path) -> None:
+    """Law 1: the settings of the project make pytest quiet; what does not count proves nothing."""
+    (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    given = ("-p", "no:xdist", "-c", str(ROOT / "pyproject.toml"), str(tmp_path))
+    words = [sys.executable, *PYTEST, *given]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert read_pytest(done.stdout) == {"passed": 2}
+    for part in PARTS:
+        assert part.command[: len(PYTEST)] == PYTEST or "pytest" not in part.command
+
+
+def test_a_whole_part_may_take_hours_and_hangs_at_last() -> None:
+    """Law 2: it has no share of the minutes, and most of them take longer than half an hour."""
+    assert limit_of(WHOLE, 0.0) == HANGS_S + OVERTIME * WHOLE.minutes_min * 60
+    assert limit_of(SEARCHED, 2.0) == HANGS_S + OVERTIME * 2 * 60
+
+
 def test_figures_are_read_as_the_commands_print_them() -> None:
     text = '{"schedules": 5, "per_second_per_core": 3.5, "points": {}, "failures": ["x"]}'
     assert read_json(text) == {"schedules": 5, "failures": 1}
+    assert read_storm(STORM) == {
+        "notes published": 511,
+        "runs committed": 511,
+        "committed more than once": 0,
+        "events of the bus": 187,
+        "events of the bus left in between": 0,
+        "faults": 16,
+        "hosts": 4,
+        "workflows": 20,
+        "minutes": 2.6,
+    }
+    assert read_pairs(PAIRS) == {
+        "pairs": 14640,
+        "never": 0,
+        "interleavings": 102542,
+        "waited for a lock": 39567,
+        "refused as stale": 210,
+        "wrong": 3,
+    }
+    for read in (read_storm, read_pairs):
+        with pytest.raises(ValueError, match=r"counts nothing|no end"):
+            read("Traceback\n")
     assert read_planted('[{"bug": "a", "seed": 3}, {"bug": "b", "seed": null}]') == {
         "hunts": 2,
         "not found": 1,

@@ -136,7 +136,9 @@ REDEPLOY = Case(
 
 async def _keep(world: World, workflow_id: str = WORKFLOW) -> None:
     proposal = version("1.1", Origin.REPAIR)
-    await world.store.keep_version(workflow_id, proposal, action=act("propose"), now=NOON + 9)
+    await world.store.keep_version(
+        workflow_id, proposal, action=act("propose"), now=NOON + 9, announce=TOLD
+    )
 
 
 async def _keep_nowhere(world: World) -> None:
@@ -148,6 +150,7 @@ async def _see_kept(world: World, answer: None) -> None:
     assert (kept.activated_at, kept.origin, kept.created_at) == (None, "repair", NOON + 9)
     assert (await world.store.get_workflow(WORKFLOW)).active_version == "1.0"
     assert last_action(world) == ("me", "propose", WORKFLOW, "1.1")
+    assert journal(world) == ["workflow.deployed"]
 
 
 KEEP = Case(

@@ -70,9 +70,13 @@ class FleetEnv(SimulatedEnv):
 
 
 class NotingLease(Lease):
-    """A lease that notes in which step of its process it was looked at last before a send."""
+    """A lease that notes in which step of its process it was looked at last before a send.
+
+    It also notes whether a send was out when it was over; a host may cut its sends after that.
+    """
 
     looked_in_step = 0
+    was_sending = False
 
     def __init__(
         self,
@@ -81,9 +85,16 @@ class NotingLease(Lease):
         end: Callable[[], None],
         of: Process,
         offers: Offers,
+        is_sending: Callable[[], bool],
     ) -> None:
         super().__init__(env, store, end, name=of.name.partition(" in")[0], offers=lambda: offers)
         self._process = of
+        self._is_sending = is_sending
+
+    async def keep(self, on_look: Callable[[], None]) -> None:
+        """Renew until the lease is over."""
+        await super().keep(on_look)
+        self.was_sending |= self._is_sending()
 
     async def until_sendable(self) -> None:
         """Look at the lease."""
@@ -173,7 +184,9 @@ class Member:
         plain = Store(line)
         self.lacks_now = self.lacks
         catalog, offers = _catalog(self.lacks, self._has_long_keys)
-        self.lease = NotingLease(self.env, plain, self._end, self.process, offers)
+        self.lease = NotingLease(
+            self.env, plain, self._end, self.process, offers, lambda: self.is_sending
+        )
 
         # As a host on a real server does (`duly.fleet`).
         def note(tx: Transaction) -> None:

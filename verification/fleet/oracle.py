@@ -6,7 +6,7 @@ Law 2  A workflow is never taken from a host that is here. Every claim raises it
 Law 3  A host is evicted only when its lease is over by the store's clock, and by its own count,
        which is never the longer one. A lease that is over is never renewed.
 Law 4  A send begins under a live lease, by the host that holds the workflow; a host that leaves
-       has no send out.
+       has no send out. A process whose lease was over with a send out never joins again.
 Law 5  What a dead or stopped host holds is free after a lease and two renewals, if another host is
        well all that time.
 Law 6  A host that was told of riders that are lost claims anew what it holds.
@@ -100,6 +100,8 @@ class FleetOracle:
         member = next((each for each in self.members if each.host_id == commit.host_id), None)
         if commit.verb == "claim" and member is not None and member.lacks_now:
             self._say(f"host {commit.host_id} claims what it has no tool for")
+        if commit.verb == "join" and member is not None and member.lease.was_sending:
+            self._say(f"host {commit.host_id} lapsed with a send out, and comes as another")
         if commit.verb == "leave" and member is not None and member.is_sending:
             self._say(f"host {commit.host_id} leaves while a send is out")
         if commit.verb == "renew" and (before.hosts[commit.host_id] or 0) <= commit.clock_ms:

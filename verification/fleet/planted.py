@@ -162,6 +162,19 @@ def _join_unlocked(_: Any) -> Any:
     return join
 
 
+def _lapse_as_if_idle(original: Any) -> Any:
+    """Come back as another host, whatever is out."""
+
+    async def lapse(self: Any, lease: Any) -> None:
+        self._parts.outside.sends_out = tuple
+        try:
+            await original(self, lease)
+        finally:
+            del self._parts.outside.sends_out
+
+    return lapse
+
+
 def _stop_keeping(original: Any) -> Any:
     async def stop(self: Any) -> None:
         if self._keeper is not None:
@@ -299,6 +312,8 @@ _BUGS: Final = (
      statement("send_mutation", "ended_clock = null", "ended_clock = ended_clock")),
     ("joined-twice", "A host joins twice, and keeps only one of the two alive.",
      "duly.engine.claims", "Claims.join", _join_unlocked),
+    ("another-while-sending", "A host that lapses with a send out comes back as another.",
+     "duly.engine.scheduler", "Engine._lapse", _lapse_as_if_idle),
     ("no-lease-while-closing", "A lease is not kept while a host waits for its sends.",
      "duly.engine.scheduler", "Engine._stop", _stop_keeping),
     ("left-while-sending", "A host leaves before its sends have ended.",

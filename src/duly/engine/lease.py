@@ -1,7 +1,8 @@
 """How a host of a fleet stays one: it renews its lease, and sees which others do not (H2).
 
 Law 1  The host counts by its own clock, from before it asked. When its lease is over by that count,
-       or the store says so, it has lapsed: it never renews, it comes back as another host.
+       or the store says so, it has lapsed: it never renews, it comes back as another host. One that
+       lapsed with a send out does not: its process ends.
 Law 2  A send begins only with enough of the lease left; where too little is, it waits for the next
        renewal.
 """
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from duly.env import Env
-from duly.errors import Fenced, StoreError, StoreUnavailable
+from duly.errors import Fenced, StoreError, StoreLost, StoreUnavailable
 from duly.rules.kept import DULY
 from duly.rules.lease import (
     CLOCK_OFF_MAX_MS,
@@ -56,6 +57,7 @@ class Lease:
         offers: Callable[[], Offers | None] = lambda: None,
     ) -> None:
         self.end = end  # ends the process: called when the lease lapses while a send is out
+        self.lost: Callable[[], StoreLost] | None = None  # set with that: it never joins again
         self.tell: Callable[[str], None] = lambda _: None
         self.is_calling: Callable[[], bool] = lambda: False
         self.lapsed: Callable[[], None] = lambda: None
@@ -110,6 +112,8 @@ class Lease:
 
     async def join(self) -> str:
         """Come as a new host; return its id."""
+        if self.lost is not None:
+            raise self.lost()  # a process that its program did not end takes no act of a person
         asked_at, host_id = self._env.monotonic_ms(), self._env.new_id("host")
         lease_ms = self.times.lease_ms
         named = {"name": self._name, "machine": self._machine}

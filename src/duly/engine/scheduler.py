@@ -368,6 +368,7 @@ class Engine(WorkLoop[str]):
         self._worker.claims.forget()
         if self._parts.outside.sends_out() or lease.is_calling():
             self._is_ending = self._worker.is_stopping = True
+            lease.lost = self._lost_lease
             lease.end()
             self.wake()  # and the caller of `serve` is told
             return

@@ -78,8 +78,9 @@ def approve(
     if given is not None:
         _give(tx, given)
     statements.note(tx, action, now, workflow_id=mutation.workflow_id, target=mutation_id)
+    approved = ledger.read_mutation(tx, mutation_id)
     statements.announce(tx, announce, now, run_id=run.id)
-    return ledger.read_mutation(tx, mutation_id)
+    return approved
 
 
 def approve_all(tx: Transaction, answers: tuple[Yes, ...], *, now: int) -> tuple[str | None, ...]:

@@ -82,6 +82,8 @@ def announce(
 ) -> bool:
     """Write events into the journal of the bus, in the transaction of their cause (B10).
 
+    A verb does this last: the counter of the journal is one row for all workflows, and locked
+    until commit. What must come after it is a write that is sent with the commit.
     What a run announces goes on the chain of the deepest bus event that it goes back to (B12).
     With `closes_unheard` an event without a subscriber is over when it is written (B11). Return
     whether the bus has anything to do for them.

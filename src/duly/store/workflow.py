@@ -86,8 +86,9 @@ def deploy(
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
         tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=version.version)
+    followed = _follow_failed(tx, workflow_id, version.origin, successor_id, now)
     statements.announce(tx, announce, now)
-    return _follow_failed(tx, workflow_id, version.origin, successor_id, now)
+    return followed
 
 
 def find_renames(
