@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 Figures = dict[str, float]
 
@@ -19,6 +19,8 @@ JOBS: Final = "JOBS"  # stands for how many processes work
 MINUTES: Final = "MINUTES"  # stands for the share of a part that is one command
 PASSED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 NO_SUM: Final = re.compile(r"per_second|median|seconds|cpu_s")  # what pieces do not add up to
+# Quiet once, by pyproject.toml; what is quiet twice does not say how many tests there were.
+PYTEST: Final = ("-m", "pytest", "-p", "no:cacheprovider", "-n", JOBS)
 WORDS: Final = re.compile(r"([a-z][a-z_ ,]*?) ([0-9.]+)(?: · |$)")
 
 
@@ -113,7 +115,7 @@ def _whole(name: str, says: str, minutes_min: float, *options: str) -> Part:
 
 
 def _tests(name: str, says: str, minutes_min: float, *words: str, stores: str = "SQLite") -> Part:
-    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", JOBS, *words)
+    command = (*PYTEST, *words)
     every = {"TEST_EVERY_CASE": "1"}
     return Part(
         *(name, says, command, read_pytest, 0, 0, minutes_min, every),
@@ -126,6 +128,12 @@ def _tests(name: str, says: str, minutes_min: float, *words: str, stores: str = 
 def _fire(name: str, says: str, share: float, piece: int, *words: str) -> Part:
     command = ("-m", *words, "--rounds", str(piece), "--seed", SEED)
     return Part(name, says, command, read_words, share, piece, counts="rounds")
+
+
+def _on_server(name: str, says: str, *words: str) -> Part:
+    command = ("-m", "tests.postgres.on_server", *words)
+    counted: dict[str, Any] = {"counts": "passed", "wrong": FAILED, "stores": "PostgreSQL"}
+    return Part(name, says, command, read_pytest, minutes_min=60, **counted)
 
 
 FAILED: Final = ("failed", "error", "errors")
@@ -162,7 +170,7 @@ PARTS: Final = (
     Part(
         "connector deaths",
         "every change of a service, killed at every line of its own",
-        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", JOBS, DEATHS),
+        (*PYTEST, DEATHS),
         read_pytest,
         minutes_min=60,
         environ={"DULY_EXAM": "all"},
@@ -200,6 +208,8 @@ PARTS: Final = (
         *("tests/store", "tests/postgres"),
         stores="SQLite, PostgreSQL",
     ),
+    _on_server("suites on a server", "the tests of engine, desk, bus and examples, on PostgreSQL"),
+    _on_server("of a file alone", "what is left out there: each of them must fail there", "named"),
 )
 
 
@@ -230,7 +240,7 @@ GOALS: Final = (
     Goal("three weeks of a laptop", ("three weeks",)),
     Goal("attacks on the sandbox", ("hostile corpus",)),
     Goal("connectors", ("connector exams", "connector deaths", "examples")),
-    Goal("both stores", ("both stores",)),
+    Goal("both stores", ("both stores", "suites on a server", "of a file alone")),
     Goal("an empty machine and the image", ("empty machine", "container image")),
 )
 
