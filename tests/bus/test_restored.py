@@ -15,7 +15,8 @@ from duly.rules.waiting import Wait
 from duly.store.bus import NUMBERS_PER_MS, RESTORED_STEP
 from duly.testing import Stage
 from tests.bus.stand import listen, say, statuses
-from tests.desk.test_upkeep import folder_of, put_in_place
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import put_in_place
 from tests.spoken import long
 
 

@@ -68,6 +68,7 @@ class Phone:
 
     folder: Path
     chat: ChatServer
+    url: str
     sent: list[dict[str, Any]] = field(default_factory=list)
     kind: type[Host] = Host
     host: Host = None  # type: ignore[assignment]  # while none is open
@@ -78,7 +79,7 @@ class Phone:
             url=f"{self.chat.url}/a", allow=["127.0.0.1"], name=PHONE, page=more.pop("page", None)
         )
         given = {"connectors": [Post(self.sent)], "channels": [channel], "policy": ASKED, **more}
-        return self.kind(f"sqlite:///{self.folder / 'duly.db'}", **given)
+        return self.kind(self.url, **given)
 
     @asynccontextmanager
     async def serving(self, **more: Any) -> AsyncIterator[Host]:
@@ -134,10 +135,10 @@ class Phone:
 
 
 @asynccontextmanager
-async def phone(folder: Path) -> AsyncIterator[Phone]:
+async def phone(folder: Path, url: str) -> AsyncIterator[Phone]:
     """Open the stand, with a host that is prepared and not open."""
     (folder / "chat").mkdir()
     with ChatServer(folder / "chat") as chat:
-        stand = Phone(folder, chat)
+        stand = Phone(folder, chat, url)
         await stand.prepare()
         yield stand

@@ -34,9 +34,9 @@ class _Mortal(Host):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(folder: str, url: str, when: str) -> None:
+async def main(store: str, url: str, when: str) -> None:
     chat: Any = _Elsewhere(url)
-    stand = Phone(Path(folder), chat, kind=_Mortal)
+    stand = Phone(Path(), chat, store, kind=_Mortal)
     _Mortal.when = when
     async with stand.serving():
         await asyncio.sleep(60)

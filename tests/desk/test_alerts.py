@@ -14,7 +14,7 @@ from duly.desk.alerts import tell_alerts
 from duly.desk.upkeep import back_up_to
 from duly.rules.alert import ALERTED, SKEW_MS, begun_at, is_new
 from duly.testing import Stage
-from tests.desk.test_upkeep import folder_of
+from tests.desk.stores import folder_of
 from tests.engine.stand import IN, NAME, Play, flow, opened
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,8 @@ from duly.errors import ConfigError, RequestRefused, StoreDamaged
 from duly.store import shelf
 from duly.store.check import Problems
 from duly.testing import Stage
-from tests.desk.test_upkeep import folder_of, restored
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import restored
 from tests.engine.stand import Play, flow, opened
 
 DAILY = BackupSettings(every="1d", keep=2)

@@ -21,7 +21,8 @@ import duly
 from duly.config import Policy
 from duly.rules.repair import RepairCase
 from duly.testing import Stage
-from tests.desk.test_upkeep import folder_of, plain
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import plain
 from tests.engine.stand import (
     CONSUMER,
     IN,

@@ -23,7 +23,9 @@ from duly.rules.export import EventLine, VersionLine, read_line
 from duly.rules.source import Language, Source
 from duly.rules.verb import Scope
 from duly.testing import Fault, Stage
-from tests.desk.test_upkeep import folder_of, plain
+from tests.desk import stores
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import plain
 from tests.engine.stand import NAME, OUT, Play, flow, opened, plan, producer
 from tests.rules.export_sample import written
 from tests.spoken import short
@@ -53,11 +55,9 @@ async def worked(stage: Stage, **options: Any) -> Play:
     return play
 
 
-async def elsewhere(play: Play, name: str = "other") -> Play:
+async def elsewhere(play: Play) -> Play:
     """Open another host on a store of its own, in the same world."""
-    folder = folder_of(play.stage) / name
-    folder.mkdir(exist_ok=True)
-    play.stage.url = f"sqlite:///{folder}/duly.db"
+    play.stage.url = stores.another(play.stage)
     return Play(play.stage, await play.stage.host(**play.options), play.options)
 
 

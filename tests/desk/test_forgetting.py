@@ -14,7 +14,8 @@ from duly.rules.late import LateAnswer
 from duly.rules.word import Answer
 from duly.rules.word import MutationStatus as Row
 from duly.testing import Fault, Stage
-from tests.desk.test_upkeep import folder_of, plain
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import plain
 from tests.engine.stand import (
     CONSUMER,
     IN,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -27,8 +26,8 @@ CANARY = "canary-Zx81!"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path, "m1", "m2", "m3", "m4", "m5")
+def house(url: str) -> House:
+    return House(url, "m1", "m2", "m3", "m4", "m5")
 
 
 @pytest.mark.parametrize("language", list(SOURCES))

@@ -22,11 +22,6 @@ from tests.desk.test_whole import FLOW, Sheets
 AGENT, ANNA = "token:laptop", "anna"
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duly.db"
-
-
 def source(text: str = FLOW) -> duly.Source:
     return duly.Source(Language.PYTHON, text, path="/home/anna/flow.py")
 

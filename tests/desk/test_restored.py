@@ -15,8 +15,9 @@ from duly.config import Policy
 from duly.errors import Invalid, RequestRefused
 from duly.rules.standing import Mover
 from duly.testing import Fault, Stage
+from tests.desk.stores import folder_of
 from tests.desk.test_allowance import posting
-from tests.desk.test_upkeep import folder_of, restored
+from tests.desk.test_upkeep import restored
 from tests.engine.stand import (
     CONSUMER,
     IN,

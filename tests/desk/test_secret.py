@@ -20,6 +20,8 @@ from duly.errors import ConfigError, Invalid, NotFound, RequestRefused
 from duly.fact import Offer
 from duly.rules.word import Status
 from duly.testing import Stage
+from tests.desk import stores
+from tests.desk.stores import folder_of
 from tests.engine.stand import (
     CONSUMER,
     NAME,
@@ -94,16 +96,14 @@ async def leaking(stage: Stage, slip: str) -> tuple[Play, Leaky]:
     return play, leaky
 
 
-def folder_of(stage: Stage) -> Path:
-    return Path(stage.url.removeprefix("sqlite:///")).parent
-
-
 def find_canary(stage: Stage, secret: str = CANARY) -> list[str]:
-    """Name the files in which a secret can be read, as it is or as JSON writes it."""
+    """Name the files and tables in which a secret can be read, as it is or as JSON writes it."""
     forms = [secret.encode(), secret.encode("unicode_escape"), base64.b64encode(secret.encode())]
     forms += [form.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for form in forms[:1]]
     files = [each for each in folder_of(stage).rglob("*") if each.is_file()]
-    return [each.name for each in files if any(form in each.read_bytes() for form in forms)]
+    kept = {each.name: each.read_bytes() for each in files}
+    kept |= {table: repr(rows).encode() for table, rows in stores.dump(stage.url).items()}
+    return [name for name, text in kept.items() if any(form in text for form in forms)]
 
 
 # -- Found nowhere --------------------------------------------------------------------------------

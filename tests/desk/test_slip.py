@@ -39,8 +39,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Phone]:
-    async with phone(tmp_path) as found:
+async def stand(tmp_path: Path, url: str) -> AsyncIterator[Phone]:
+    async with phone(tmp_path, url) as found:
         yield found
 
 
@@ -293,7 +293,7 @@ async def test_a_host_that_is_killed_at_a_press_loses_nothing(stand: Phone, when
     async with stand.serving():
         buttons = await asked(stand)
     number = stand.chat.press(ADA, buttons["Yes"], press="the press")
-    args = [sys.executable, "-m", "tests.desk.phone_child", str(stand.folder), stand.chat.url, when]
+    args = [sys.executable, "-m", "tests.desk.phone_child", stand.url, stand.chat.url, when]
     child = await asyncio.create_subprocess_exec(*args, stderr=subprocess.PIPE)
     _, told = await child.communicate()
     assert child.returncode == -signal.SIGKILL, told.decode()

@@ -31,8 +31,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Phone]:
-    async with phone(tmp_path) as found:
+async def stand(tmp_path: Path, url: str) -> AsyncIterator[Phone]:
+    async with phone(tmp_path, url) as found:
         yield found
 
 

@@ -27,10 +27,10 @@ HOSTILE = (
 
 
 @pytest.fixture
-async def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Phone]:
+async def stand(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Phone]:
     monkeypatch.setattr(asker, "LOOK_S", 0.02)
     monkeypatch.setattr(asker, "PAUSE_S", 0.02)
-    async with phone(tmp_path) as found:
+    async with phone(tmp_path, url) as found:
         yield found
 
 

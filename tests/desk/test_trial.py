@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,8 @@ CANARY = "canary-Zx81!"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path, "m1", "m2")
+def house(url: str) -> House:
+    return House(url, "m1", "m2")
 
 
 def said(tried: Trial) -> str:
@@ -167,7 +166,7 @@ async def test_the_same_done_by_two_tools_is_said_once(house: House) -> None:
         '            await ctx.sheets.append_row(values=["m2"])',
     )
     connectors = [house.gmail, house.sheets, other]
-    async with duly.Host(f"sqlite:///{house.path}", connectors=connectors) as host:
+    async with duly.Host(house.url, connectors=connectors) as host:
         tried = await host.try_(source, grant=True)
     assert {each.observed.tool for each in tried.changes} == {
         "sheets.append_row",

@@ -24,6 +24,7 @@ from duly.store import Store
 from duly.testing import Stage
 from duly.words import Clock, say
 from tests.desk.stand import reception
+from tests.desk.stores import folder_of
 from tests.engine.stand import (
     CONSUMER,
     NAME,
@@ -50,10 +51,6 @@ async def worked(stage: Stage, policy: Policy = KEPT, **options: Any) -> Play:
     await play.drain()
     assert await play.statuses() == {"a": "consumed", "b": "consumed"}
     return play
-
-
-def folder_of(stage: Stage) -> Path:
-    return Path(stage.url.removeprefix("sqlite:///")).parent
 
 
 def put_in_place(stage: Stage, copy: Path) -> None:

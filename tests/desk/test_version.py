@@ -26,11 +26,6 @@ WITHOUT_MUTATE = (
 )
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duly.db"
-
-
 def source(text: str = FLOW) -> duly.Source:
     return duly.Source(Language.PYTHON, text)
 

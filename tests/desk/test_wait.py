@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,6 @@ from duly.rules.verb import Scope
 from duly.testing import Stage
 from tests.desk.test_version import NAME
 from tests.desk.test_whole import FLOW, Sheets
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duly.db"
 
 
 def source(text: str = FLOW) -> duly.Source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,8 @@ from tests.desk.trying import SOURCES, TEXT, House, edited
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path, "m1", "m2")
+def house(url: str) -> House:
+    return House(url, "m1", "m2")
 
 
 @pytest.fixture
@@ -60,11 +59,11 @@ async def test_a_source_of_another_workflow_has_no_past_here(past: Host) -> None
         await past.what_if("mail-to-row", edited('"mail-to-row"', '"another"'))
 
 
-async def test_reads_of_mutate_are_repeated_too(tmp_path: Path) -> None:
+async def test_reads_of_mutate_are_repeated_too(url: str) -> None:
     """C2, F3: under the policy that lets mutate read by id, with and without a call."""
     policy = Policy(workflows={"by-id": WorkflowPolicy(mutate_reads="by_id")})
     book = Book()
-    async with Host(f"sqlite:///{tmp_path}/duly.db", connectors=[book], policy=policy) as host:
+    async with Host(url, connectors=[book], policy=policy) as host:
         await host.deploy(duly.Source(Language.PYTHON, BY_ID), grant=True)
         for key in ("a", "b"):
             await host.publish("by-id", "in", message_id=key, title=f"Page {key}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ from duly.rules.word import MutationStatus, Status
 from tests.spoken import short
 
 FAR_S = 60
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duly.db"
 
 
 FLOW = """\

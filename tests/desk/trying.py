@@ -1,17 +1,13 @@
-"""The stand of trials: one workflow in both languages, a mailbox, a table, and a host's file."""
+"""The stand of trials: one workflow in both languages, a mailbox, a table, and a host's store."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-from shutil import copy
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duly
 from duly.host import Host
 from duly.rules.source import Language
+from tests.desk import stores
 
 PYTHON = """\
 from duly import workflow
@@ -148,27 +144,19 @@ class Sheets(duly.Connector):
 
 
 class House:
-    """A host with a mailbox and a table, and its file."""
+    """A host with a mailbox and a table, and its store."""
 
-    def __init__(self, path: Path, *mails: str) -> None:
-        self.path = path / "duly.db"
+    def __init__(self, url: str, *mails: str) -> None:
+        self.url = url
         self.gmail = Gmail(*mails)
         self.sheets = Sheets()
 
     def host(self, **options: Any) -> Host:
-        return Host(f"sqlite:///{self.path}", connectors=[self.gmail, self.sheets], **options)
+        return Host(self.url, connectors=[self.gmail, self.sheets], **options)
 
     def dump(self) -> dict[str, list[Any]]:
         """Everything that is kept."""
-        # A copy: whoever closes a second connection to a file takes its log away.
-        with TemporaryDirectory() as folder:
-            for each in self.path.parent.glob("duly.db*"):
-                copy(each, folder)
-            with closing(sqlite3.connect(Path(folder) / self.path.name)) as database:
-                names = database.execute("select name from sqlite_schema where type = 'table'")
-                tables = [name for (name,) in names.fetchall()]
-                rows = (database.execute(f'select * from "{each}"').fetchall() for each in tables)
-                return dict(zip(tables, rows, strict=True))
+        return stores.dump(self.url)
 
 
 def edited(old: str, new: str) -> duly.Source:

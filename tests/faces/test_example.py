@@ -12,53 +12,18 @@ from duly.faces.cli import duly as main
 from duly.testing.crash_test import CrashTestReport
 from duly.testing.daily import SERVICES, DailyWorld
 from tests.faces import example_text
+from tests.faces.daily_made import MADE, expect_made
 
 pytestmark = pytest.mark.anyio
 
 ALL = [(name, language) for name in DAILY for language in BOTH]
-# What is outside afterwards. A test that only compares two counts would believe an idle example.
-MADE = {
-    "mail-triage": ["mail", "message", "message"],
-    "bills-to-sheet": ["mail", "mail", "row", "row"],
-    "issue-digest": ["message"],
-    "form-to-notion": ["page", "page"],
-    "payments-to-sheet": ["row", "row"],
-    "minutes-for-meetings": ["file", "file"],
-    "meeting-reminders": ["message", "message"],
-    "news-to-telegram": ["message", "message"],
-    "orders-to-mail": ["mail", "mail", "row", "row"],
-    "bugs-to-todoist": ["task", "task"],
-    "files-to-slack": ["message", "message"],
-    "slack-to-issue": ["issue", "issue", "reaction", "reaction"],
-    "customers-to-hubspot": ["contact", "contact"],
-    "mails-to-trello": ["card", "card"],
-    "bugs-to-discord": ["message", "message"],
-    "chat-to-jira": ["issue", "issue"],
-    "wishes-to-linear": ["issue", "issue"],
-}
-TEXTS = {
-    "bills-to-sheet": {
-        "bob@shop.example, Invoice 17",
-        "Invoice 4, to Ada <ada@example.com> (UNREAD)",
-    },
-    "mail-triage": {"ops@shop.example writes: Urgent: the shop is down"},
-    "orders-to-mail": {
-        "Name Kettle, Count 1, Done True",
-        "Order rec0002, to store@example.com (SENT)",
-    },
-    "payments-to-sheet": {"ch_0001, bob@example.org, 12.50 EUR"},
-}
 CRASHES = 3  # of each; `duly example NAME --crashes 100` tries them all
 
 
 @pytest.mark.parametrize(("name", "language"), ALL)
 async def test_an_example_does_what_it_says_at_its_doubles(name: str, language: Language) -> None:
     """W5, U2: it passes the strict check, and the services have what it was to make, once."""
-    played = await play_example(DAILY[name], language)
-    assert played.is_agreed
-    assert sorted(each.noun for each in played.made) == MADE[name]
-    assert TEXTS.get(name, set()) <= {each.text for each in played.made}
-    assert len(set(played.made)) == len(played.made) == played.changes
+    expect_made(name, await play_example(DAILY[name], language))
 
 
 @pytest.mark.parametrize(("at", "name"), [*enumerate(DAILY)])

@@ -17,7 +17,8 @@ from duly.faces.mcp.server import AgentServer, Caller
 from duly.faces.mcp.tool import ACT, ROWS, Tools
 from duly.rules.source import Language, Source
 from duly.testing import Stage
-from tests.desk.test_upkeep import folder_of, restored
+from tests.desk.stores import folder_of
+from tests.desk.test_upkeep import restored
 from tests.engine.stand import NAME, flow, opened
 
 FLOW = """

@@ -1,15 +1,19 @@
-"""Runs tests that were written for a SQLite file on a PostgreSQL server, in virtual time.
+"""Runs tests that were written for a SQLite file on a PostgreSQL server.
 
     python -m tests.postgres.on_server             everything, with two processes
     python -m tests.postgres.on_server 3/40        every 40th test, beginning with the third
     python -m tests.postgres.on_server named       what is of SQLite alone: all of it must fail
     python -m pytest -p tests.postgres.on_server tests/desk/test_why.py
 
-Only tests that ask for `duly_world` take part; the others open no host.
+A test takes part if it asks for `duly_world` (hosts in virtual time) or for `url` (hosts in real
+time, `tests/desk/stores.py`), or opens a scene of the store (`tests.desk.stand.reception`). Others
+open no host, one whose process is killed (`tests/postgres` does that on a server), or one whose
+engine stands still, so that no lease is renewed (`tests/desk/test_deploy.py`).
 
-Law 1  A host of these tests is the only one at a time: the host before it is dead when the next one
-       opens, as the lock of a file would say.
-Law 2  The clock of the server is the virtual one, so a lease lasts as long as virtual time says.
+Law 1  In virtual time a host is the only one: the host before it is dead when the next one opens,
+       as the lock of a file would say.
+Law 2  In virtual time the clock of the server is the virtual one, so a lease lasts as long as
+       virtual time says.
 Law 3  A host that has crashed has no connections: what a test left open is closed at its end.
 """
 
@@ -21,7 +25,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -36,13 +41,19 @@ from duly.rules.lease import LeaseTimes
 from duly.store.bell import Bell
 from duly.store.postgres import PostgresBackend
 from duly.store.postgres_session import ServerSession
+from duly.testing.env import VirtualEnv
 from duly.testing.stage import Stage
+from tests.desk import stand, stores
 from tests.postgres.server import address, start, stop, superuser
-from tests.postgres.world import Peephole, Place
+from tests.postgres.world import Peephole, Place, PostgresWorld
+from tests.store.exam import World
 
 SUITES: Final = ("tests/engine", "tests/desk", "tests/bus", "tests/examples", "tests/testing")
 PART: Final = "DULY_ON_SERVER"
 NAMED: Final = "named"
+PROCESSES: Final = "2"
+STORES: Final = frozenset({"duly_world", "url"})  # what a test asks for a store
+SCENE: Final = "reception"  # what a test calls for one
 # Tests of what only a file has, or does otherwise. By the beginning of their name.
 _LAG = "on a server the lag begins a `timeout_s` after the takeover: a stopped host may still send"
 _KEY = "a server has its key in DULY_KEY alone, and no older schema without seals"
@@ -52,11 +63,14 @@ _RECOVER = "the host of a file recovers the bus at its start; one of a fleet tak
 _CLOCK = "on a server a deferred event is counted by the wall clock, not by that of the boot"
 _SYNC = "a host of a fleet makes events durable by a write of its own, not by the file's sync (B4)"
 _LOOKS = "a host of a fleet looks at times, since a notification may be lost (S9, H9)"
+_ANY = "any host of a fleet takes an answer: another one may have the tool (H7)"
 _DRAWN = "the host of a file draws its key, so the same seed gives other ids and delays"
 _DESK, _ENGINE, _BUS = "tests/desk/test_", "tests/engine/test_", "tests/bus/test_"
 _SEAL = f"{_ENGINE}end_seal.py::test_"
 _TOLD = f"{_DESK}why.py::test_what_a_person_is_told_is_what_was_read_and_agreed[consumer "
 OF_SQLITE: Final = {
+    f"{_DESK}alerts.py::test_a_backup_that_fails": _FILE,
+    f"{_DESK}approval.py::test_a_refused_approval_says_why_and_sends_nothing[without a conn": _ANY,
     f"{_DESK}backups.py::test_a_copy_is": _FILE,
     f"{_DESK}backups.py::test_the_copy_just_made": _FILE,
     f"{_DESK}backups.py::test_older_copies": _FILE,
@@ -65,12 +79,14 @@ OF_SQLITE: Final = {
     f"{_DESK}canary.py::test_a_backup_without_the_key": _FILE,
     f"{_DESK}canary.py::test_a_canary_is_found_nowhere": _FILE,
     f"{_DESK}forgetting.py::test_the_log_of_a_store_that_is_read": "a server erases its own log",
+    f"{_DESK}proposal.py::test_in_a_restored_store": _FILE,
     f"{_DESK}restored.py::test_a_call_that_was_about_to_be_sent_again_in_a_backup": _FILE,
     f"{_DESK}restored.py::test_what_a_backup_shows_half_way": _FILE,
     f"{_DESK}restored.py::test_the_moment_of_a_backup": _FILE,
     f"{_DESK}restored.py::test_a_webhook_that_was_closed": _FILE,
     f"{_DESK}restored.py::test_an_allowance_that_was_revoked": _FILE,
     f"{_DESK}restored.py::test_an_agent_does_not_resume": _FILE,
+    f"{_DESK}slip.py::test_a_restored_store": _FILE,
     f"{_DESK}upkeep.py::test_a_backup": _FILE,
     f"{_DESK}upkeep.py::test_a_call_in_flight_in_a_backup": _FILE,
     f"{_DESK}upkeep.py::test_a_restored_store": _FILE,
@@ -106,7 +122,7 @@ OF_SQLITE: Final = {
     f"{_BUS}trouble.py::test_a_host_that_serves_goes_on_when_the_fault_is_over[s": _SYNC,
     f"{_BUS}recover.py::test_a_start_says_how_many_events": _RECOVER,
     f"{_BUS}recover.py::test_a_crash_anywhere_repeats_only_what_was_in_hand[rec": _RECOVER,
-    f"{_ENGINE}bell.py::test_a_busy_host_rings": "the bell is still in these tests",
+    f"{_ENGINE}bell.py": "the bell is still in these tests",
     f"{_ENGINE}blobs.py::test_a_blob_that_is_damaged": "it damages a row in SQLite's words",
     f"{_ENGINE}stop.py::test_a_second_host_on_the_file_is_refused": _FILE,
     f"{_ENGINE}stop.py::test_a_host_that_is_closed_leaves": "it reads the file itself",
@@ -119,6 +135,7 @@ OF_SQLITE: Final = {
     f"{_ENGINE}store_outage.py::test_serving_ends_with": "it breaks the file's own writer",
     f"{_ENGINE}scheduling.py::test_a_day_of_a_thousand_idle_workflows": _LOOKS,
     f"{_ENGINE}kept_terms.py::test_the_lag_holds_without_the_connector": _LAG,
+    f"{_ENGINE}kept_terms.py::test_to_try_again_needs": _ANY,
     f"{_ENGINE}kept_terms.py::test_of_a_row_that_kept_nothing": _FILE,
     f"{_ENGINE}people.py::test_it_did_not_happen": _LAG,
     f"{_ENGINE}resend.py::test_a_persons_no_keeps_the_key": _LAG,
@@ -155,7 +172,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Of what is of SQLite alone every test must fail: one that passes is named for nothing.
     """
     part = os.environ.get(PART, "0/1")
-    able = [each for each in items if "duly_world" in getattr(each, "fixturenames", ())]
+    able = [each for each in items if _has_store(each)]
     if part == NAMED:
         chosen = [each for each in able if _reason_of(each)]
     else:
@@ -169,12 +186,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn the results round where every test must fail."""
+    """Turn the results round where every test must fail.
+
+    What such a test leaves behind, as a send that never ends, is part of its failure.
+    """
     report = yield
-    if os.environ.get(PART) == NAMED and report.when == "call":
-        report.longrepr = "it passes on a server" if report.passed else None
-        report.outcome = "failed" if report.passed else "passed"
+    if os.environ.get(PART) == NAMED and report.when != "setup":
+        is_wrong = report.passed and report.when == "call"
+        report.longrepr = "it passes on a server" if is_wrong else None
+        report.outcome = "failed" if is_wrong else "passed"
     return report
+
+
+def _has_store(item: pytest.Item) -> bool:
+    """Tell whether a test opens a store that can lie on a server."""
+    asked = STORES.intersection(getattr(item, "fixturenames", ()))
+    return bool(asked) or SCENE in item.obj.__code__.co_names  # type: ignore[attr-defined]
 
 
 def _reason_of(item: pytest.Item) -> str | None:
@@ -210,38 +237,138 @@ class _None(list[Any]):
 _NONE: Final = _None()
 
 
+class Below:
+    """The server below every test of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place = Place(folder, str(os.getpid()))
+        self._sessions: dict[str, list[ServerSession]] = {}
+        self._rows: dict[str, _Rows] = {}
+
+    def make(self) -> str:
+        """Make a store; return its address."""
+        return address(self.folder, self.place.make())
+
+    def dialled(self, url: str, session: ServerSession) -> None:
+        """Remember what a host opened."""
+        self._sessions.setdefault(url, []).append(session)
+
+    def look(self, url: str) -> _Rows:
+        """Let a test look at and change rows behind the store's back."""
+        if url not in self._rows:
+            self._rows[url] = _Rows(superuser(self.folder, _name(url)))
+        return self._rows[url]
+
+    def leave(self, url: str) -> None:
+        """Close what a test left open, and give its database to the next one (law 3)."""
+        for session in self._sessions.pop(url, ()):
+            session.close()
+        if url in self._rows:
+            self._rows.pop(url).close()
+        self.place.give_back(_name(url))
+
+    @contextmanager
+    def store_in(self, _: Path) -> Iterator[str]:
+        """Return the address of an empty store, for a test that opens its hosts itself."""
+        url = self.make()
+        yield url
+        self.leave(url)
+
+    def another(self, stage: Stage) -> str:
+        """Return the address of one more store of a stage."""
+        made = self.make()
+        stage.below.append(made)  # type: ignore[attr-defined]
+        return made
+
+    def dump(self, url: str) -> dict[str, list[Any]]:
+        """Read everything that a store keeps."""
+        rows = self.look(url)
+        return {
+            table: sorted(rows.execute(f'select * from "{table}"').fetchall(), key=repr)
+            for table in rows.tables()
+            if table not in _OF_HOSTS
+        }
+
+    @asynccontextmanager
+    async def opened(self, _: Path) -> AsyncIterator[World]:
+        """Open a world of the store's exam."""
+        world = await PostgresWorld(self.place).open()
+        yield world
+        await world.close()
+
+
+# A host of a fleet renews its lease and counts its writes, whatever a person asks.
+_OF_HOSTS: Final = ("host", "slot")
+
+
+def _name(url: str) -> str:
+    return str(conninfo_to_dict(url)["dbname"])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def on_server() -> Iterator[None]:
     """Let every stage lie on a server of this test process."""
     folder = Path(tempfile.mkdtemp(prefix="duly-on-"))
     folder.chmod(0o755)
     start(folder)
-    place = Place(folder, str(os.getpid()))
-    begin_stage, leave_stage, begin_fleet = Stage.__init__, Stage.close, Fleet.__init__
-    begin_session, sessions = ServerSession.__init__, list[ServerSession]()
+    below = Below(folder)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("DULY_KEY", base64.b64encode(bytes(32)).decode())
+    patch.setattr(stores, "store_in", below.store_in)
+    patch.setattr(stores, "another", below.another)
+    patch.setattr(stores, "dump", below.dump)
+    patch.setattr(stand, "opened", below.opened)
+    patch.setattr(PostgresBackend, "connection", _connection(below), raising=False)
+    _put_below(patch, below)
+    _let_time_be_virtual(patch)
+    yield
+    patch.undo()
+    below.place.close()
+    stop(folder)
+    shutil.rmtree(folder)
+
+
+def _connection(below: Below) -> Any:
+    return property(lambda backend: below.look(backend._url))
+
+
+def _put_below(patch: pytest.MonkeyPatch, below: Below) -> None:
+    """Give every stage an address on the server, and know what its hosts open."""
+    begin_stage, leave_stage, begin_session = Stage.__init__, Stage.close, ServerSession.__init__
 
     def stage(self: Stage, runner: Any, own: Path) -> None:
         begin_stage(self, runner, own)
-        self.database = place.make()  # type: ignore[attr-defined]
-        self.url = address(folder, self.database)  # type: ignore[attr-defined]
+        self.url = below.make()
+        self.below = [self.url]  # type: ignore[attr-defined]
 
-    def dial(self: ServerSession, *given: Any) -> None:
-        begin_session(self, *given)
-        sessions.append(self)
+    def dial(self: ServerSession, url: str, *rest: Any) -> None:
+        begin_session(self, url, *rest)
+        below.dialled(url, self)
 
     async def leave(self: Stage) -> None:
         await leave_stage(self)
-        for session in sessions:  # law 3
-            session.close()
-        for peephole in peepholes.values():
-            peephole.close()
-        sessions.clear()
-        peepholes.clear()
-        place.give_back(self.database)  # type: ignore[attr-defined]
+        for url in self.below:  # type: ignore[attr-defined]
+            below.leave(url)
+
+    patch.setattr(Stage, "__init__", stage)
+    patch.setattr(Stage, "close", leave)
+    patch.setattr(ServerSession, "__init__", dial)
+
+
+def _let_time_be_virtual(patch: pytest.MonkeyPatch) -> None:
+    """Let a host in virtual time be alone and wait for nothing; one in real time is as it is."""
+    begin_fleet, join_fleet, open_bell, ring_bell = (
+        *(Fleet.__init__, Fleet.join),
+        *(Bell.open, Bell.ring),
+    )
 
     def fleet(
-        self: Fleet, env: Env, url: str, backend: PostgresBackend, _: Any, *rest: Any
+        self: Fleet, env: Env, url: str, backend: PostgresBackend, times: Any, *rest: Any
     ) -> None:
+        if not _is_virtual(env):
+            begin_fleet(self, env, url, backend, times, *rest)
+            return
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("delete from host")  # law 1
         begin_fleet(self, env, url, backend, LONG, *rest)
@@ -249,41 +376,33 @@ def on_server() -> Iterator[None]:
             each.beside.clock = env.now_ms  # law 2
 
     async def join(self: Fleet, engine: Any, dispatcher: Any) -> None:
-        dispatcher._settings = replace(dispatcher._settings, poll_interval_s=10**6)
+        if _is_virtual(self._env):
+            dispatcher._settings = replace(dispatcher._settings, poll_interval_s=10**6)
         await join_fleet(self, engine, dispatcher)
 
-    def peep(self: PostgresBackend) -> Peephole:
-        """Let a test look at and change rows behind the store's back."""
-        url = self._url
-        if url not in peepholes:
-            peepholes[url] = _Rows(superuser(folder, str(conninfo_to_dict(url)["dbname"])))
-        return peepholes[url]
+    def open_(self: Bell) -> None:
+        if not _is_virtual(self._env):
+            open_bell(self)
 
-    peepholes: dict[str, Peephole] = {}
-    join_fleet = Fleet.join
-    patch = pytest.MonkeyPatch()
-    patch.setenv("DULY_KEY", base64.b64encode(bytes(32)).decode())
-    patch.setattr(Stage, "__init__", stage)
-    patch.setattr(Stage, "close", leave)
-    patch.setattr(ServerSession, "__init__", dial)
+    def ring(self: Bell, what: str) -> None:
+        if not _is_virtual(self._env):
+            ring_bell(self, what)
+
     patch.setattr(Fleet, "__init__", fleet)
     patch.setattr(Fleet, "join", join)
-    patch.setattr(Bell, "open", lambda bell: None)
-    patch.setattr(Bell, "ring", lambda bell, what: None)
-    patch.setattr(PostgresBackend, "connection", property(peep), raising=False)
-    yield
-    patch.undo()
-    place.close()
-    stop(folder)
-    shutil.rmtree(folder)
+    patch.setattr(Bell, "open", open_)
+    patch.setattr(Bell, "ring", ring)
+
+
+def _is_virtual(env: Env) -> bool:
+    return isinstance(env, VirtualEnv)
 
 
 def main(part: str = "0/1") -> int:
     """Run the suites on a server."""
-    # The project's settings say `-q`; with another one pytest would not count (`tests/proof`).
-    command = [sys.executable, "-m", "pytest", "-p", "tests.postgres.on_server"]
+    words = ("-m", "pytest", "-n", PROCESSES, "-p", "tests.postgres.on_server", *SUITES)
     env = {**os.environ, PART: part}
-    return subprocess.run([*command, *SUITES], env=env, check=False).returncode
+    return subprocess.run([sys.executable, *words], env=env, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ async def test_one_host_of_a_fleet_listens_and_another_takes_over(url: str, tmp_
     """H8, G11: no 409, one message, one decision; also by a host that was not the one asking."""
     (tmp_path / "chat").mkdir()
     with ChatServer(tmp_path / "chat") as chat:
-        stand = Phone(tmp_path, chat)
+        stand = Phone(tmp_path, chat, url)
 
         def make() -> Host:
             channel: Any = TelegramChannel(url=f"{chat.url}/a", allow=["127.0.0.1"], name=PHONE)

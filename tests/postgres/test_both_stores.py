@@ -9,7 +9,7 @@ import sys
 
 from tests.breaks import number_of_commit
 from tests.house import ROOT
-from tests.postgres.on_server import OF_SQLITE, PART, SUITES
+from tests.postgres.on_server import OF_SQLITE, PART, SCENE, STORES, SUITES
 
 # Every so many files, and of these every so many tests; `python -m tests.postgres.on_server` runs
 # all of them. A file that is not chosen is not read: to collect all costs more than to run some.
@@ -17,9 +17,10 @@ FILES_STEP, TESTS_STEP = 12, 10
 
 
 def _files() -> list[str]:
-    """List the test files of the suites that open a host."""
+    """List the test files of the suites that open a store."""
+    word = re.compile(rf"\b(?:{'|'.join((*STORES, SCENE))})\b")
     found = (path for suite in SUITES for path in sorted((ROOT / suite).rglob("test_*.py")))
-    return [str(path.relative_to(ROOT)) for path in found if "duly_world" in path.read_text()]
+    return [str(path.relative_to(ROOT)) for path in found if word.search(path.read_text())]
 
 
 def test_the_same_suites_pass_on_a_server() -> None:

@@ -16,9 +16,12 @@ import psycopg
 import pytest
 
 import duly
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.config import FleetSettings
 from duly.errors import (
     AuthNeeded,
+    ConfigError,
     Fenced,
     Invalid,
     RequestRefused,
@@ -210,12 +213,22 @@ async def test_a_value_comes_back_from_a_server_and_from_a_file_as_it_was(
         assert heard == [json.dumps(HARD)]
 
 
-async def test_what_needs_a_file_says_so(url: str) -> None:
-    """H5: a copy is the server's own affair."""
+async def test_the_backup_of_a_server_is_left_to_its_administrator(url: str) -> None:
+    """H5, H1: Duly makes none, and says so."""
     async with opened(url) as host:
         with pytest.raises(RequestRefused) as raised:
             await host.backup("/tmp/never.db")
         assert raised.value.code == "not_sqlite"
+
+
+def test_a_planned_backup_of_a_server_is_refused_before_the_host_starts(tmp_path: Path) -> None:
+    """H5: settings that ask for what will not be done are wrong."""
+    (tmp_path / "duly.toml").write_text(
+        f'url = "{address(tmp_path)}"\n[backup]\nevery = "1d"\n', encoding="utf-8"
+    )
+    with pytest.raises(ConfigError) as wrong:
+        build_host(find_project(str(tmp_path), {}, tmp_path))
+    assert (wrong.value.code, wrong.value.subject) == ("backup_on_server", "backup.every")
 
 
 async def test_a_select_of_a_person_never_reaches_the_server(

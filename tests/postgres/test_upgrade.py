@@ -129,6 +129,19 @@ def test_a_server_of_an_older_version_becomes_what_a_new_one_is(place: Place) ->
         assert shape_of(old) == shape_of(new)
 
 
+def test_a_change_of_the_schema_that_fails_leaves_the_server_as_it_was(place: Place) -> None:
+    """H4: every step in one transaction; a host of the version before works as ever."""
+    url = address(place.folder, place.make(place._empty))
+    before = shape_of(url)
+    broken = {SCHEMA_VERSION: STEP, SCHEMA_VERSION + 1: "alter table host drop column nothing;"}
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        bring_up(url, replace(OLD, version=SCHEMA_VERSION + 2, migrations=broken))
+    assert shape_of(url) == before
+    bring_up(url, OLD)
+    bring_up(url, NEW)
+    assert shape_of(url) != before
+
+
 async def test_what_a_host_of_the_schema_before_left_is_not_taken_for_lost(place: Place) -> None:
     """H10, H11: it wrote no timeline, so its eviction says nothing of a promotion."""
     name = place.make(place._empty)

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 Figures = dict[str, float]
 
@@ -167,6 +167,14 @@ PYTEST: Final = ("-m", "pytest", "-p", "no:cacheprovider")
 EVERY_CASE: Final = {"TEST_EVERY_CASE": "1"}
 WHOLE_EXAM: Final = {"DULY_EXAM": "all"}
 SERVER: Final = "PostgreSQL"
+
+
+def _on_server(name: str, says: str, *words: str) -> Part:
+    command = ("-m", "tests.postgres.on_server", *words)
+    counted: dict[str, Any] = {"counts": "passed", "wrong": FAILED, "stores": SERVER}
+    return Part(name, says, command, read_pytest, minutes_min=60, **counted)
+
+
 FAILED: Final = ("failed", "error", "errors")
 SOAK: Final = ("-m", "tests.proof.soak", "--minutes", MINUTES, "--seed", SEED)
 POWER: Final = ("-m", "tests.proof.power", "--seeds", "10", "--from", SEED)
@@ -241,16 +249,6 @@ PARTS: Final = (
         environ={**EVERY_CASE, **WHOLE_EXAM},
     ),
     Part(
-        "old tests on a server",
-        "every test that opens a host, with PostgreSQL below",
-        ("-m", "tests.postgres.on_server"),
-        read_pytest,
-        minutes_min=60,
-        counts="passed",
-        wrong=FAILED,
-        stores=SERVER,
-    ),
-    Part(
         "storm of a fleet",
         "real hosts and a standby; ten minutes and 10,000 runs at least",
         ("-m", "tests.postgres.storm"),
@@ -269,6 +267,8 @@ PARTS: Final = (
         counts="pairs",
         stores=SERVER,
     ),
+    _on_server("suites on a server", "the tests of engine, desk, bus and examples, on PostgreSQL"),
+    _on_server("of a file alone", "what is left out there: each of them must fail there", "named"),
 )
 
 
@@ -299,7 +299,7 @@ GOALS: Final = (
     Goal("three weeks of a laptop", ("three weeks",)),
     Goal("attacks on the sandbox", ("hostile corpus",)),
     Goal("connectors", ("connector exams", "connector deaths", "examples")),
-    Goal("both stores", ("both stores", "old tests on a server")),
+    Goal("both stores", ("both stores", "suites on a server", "of a file alone")),
     Goal("a storm over a fleet", ("storm of a fleet",), 10_000, "notes", is_sum=False),
     Goal("every pair of verbs at once", ("pairs of verbs",)),
     Goal("an empty machine and the image", ("empty machine", "container image")),

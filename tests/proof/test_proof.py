@@ -272,6 +272,14 @@ def test_every_part_is_a_command_that_is_there(part: Part) -> None:
     assert (SEED in part.command) == bool(part.share)
 
 
+def test_pytest_says_how_many_tests_a_part_had() -> None:
+    """Law 2: without that line a part that passed would stand in the report with nothing."""
+    part = Part("tests", "few", (*PYTEST, "tests/rules/test_late.py"), read_pytest)
+    command = [sys.executable, *part.words(0, 1, 1)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert part.read(done.stdout)["passed"] > 0
+
+
 def test_the_shares_are_all_of_the_time() -> None:
     assert sum(part.share for part in PARTS) == pytest.approx(1.0)
 

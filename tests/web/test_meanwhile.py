@@ -14,8 +14,9 @@ from duly.api.registry import Scope
 from duly.faces.web.app import make_app
 from duly.faces.web.guard import Place
 from duly.testing import Stage
+from tests.desk.stores import folder_of
 from tests.desk.test_allowance import posting
-from tests.desk.test_upkeep import folder_of, restored
+from tests.desk.test_upkeep import restored
 from tests.engine.stand import NAME, TOOL, flow, opened
 from tests.web.stand import FORM, OWN, ask, bearer, cookie, fake, form, serving
 from tests.web.test_process import channel

@@ -1,6 +1,7 @@
 """An example of daily life, played here: a host in a folder of its own, doubles for the services.
 
-Law 1: no account is needed, nothing but loopback is reached, and nothing is left behind.
+Law 1: no account is needed, nothing but loopback is reached, and nothing is left behind, except in
+       a store that the caller names.
 Law 2: what was done is counted twice: in the ledger, and at the doubles. The two must agree.
 """
 
@@ -31,6 +32,7 @@ from duly.testing.daily import SUFFIXES, DailyWorld, MadeThing, Tables
 from duly.testing.daily import DailyExample as DailyExample
 
 PAGE: Final = 1000
+OWN_STORE: Final = "sqlite:///duly.db"  # a file in the folder of the example, which goes with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,11 @@ class PlayedExample:
         return self.changes == self.applied and self.open == 0
 
 
-async def play_example(example: DailyExample, language: Language) -> PlayedExample:
-    """Play an example until nothing is due."""
-    with open_example(example, language) as (world, project):
+async def play_example(
+    example: DailyExample, language: Language, url: str = OWN_STORE
+) -> PlayedExample:
+    """Play an example until nothing is due; `url` names the store, where what was done stays."""
+    with open_example(example, language, url) as (world, project):
         async with build_host(project) as host:
             await _set_secrets(host, world)
             await host.deploy(example.source(language), grant=True, strict=True)
@@ -113,21 +117,25 @@ def crash_example(
 
 
 @contextmanager
-def open_example(example: DailyExample, language: Language) -> Iterator[tuple[DailyWorld, Project]]:
+def open_example(
+    example: DailyExample, language: Language, url: str = OWN_STORE
+) -> Iterator[tuple[DailyWorld, Project]]:
     """Start the doubles of an example, and make a project that uses them, for a while."""
     with TemporaryDirectory(prefix="duly-example-") as folder, DailyWorld(example) as world:
         home = Path(folder)
-        write_project(home, example, language, world.settings())
+        write_project(home, example, language, world.settings(), url)
         yield world, find_project(folder, {}, home)
 
 
-def write_project(home: Path, example: DailyExample, language: Language, tables: Tables) -> None:
+def write_project(
+    home: Path, example: DailyExample, language: Language, tables: Tables, url: str
+) -> None:
     """Write the settings and the workflow of an example."""
     (home / "workflows").mkdir()
     source = example.source(language)
     file = f"{example.stem}{SUFFIXES[language]}"
     (home / "workflows" / file).write_text(source.text, encoding="utf-8")
-    lines = ['url = "sqlite:///duly.db"', 'workflows = "workflows"']
+    lines = [f"url = {json.dumps(url)}", 'workflows = "workflows"']
     for name, table in tables.items():
         lines += ["", f"[connectors.{name}]"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]

@@ -42,6 +42,7 @@ class Stage(World):
         super().__init__(VirtualEnv(loop))
         self.loop = loop
         self.url = f"sqlite:///{folder / FILE}"
+        self._folder = folder
         self._runner = runner
         self._hosts: list[Host] = []
 
