@@ -22,6 +22,14 @@ insert into upkeep (name, at) values (:name, :now) on conflict (name) do update 
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
 
+-- list_keys
+-- The keys between which a change has not ended (H12; scan of upkeep, which has few rows).
+select name from upkeep where substr(name, 1, 12) = 'sealed with '
+
+-- drop_keys
+-- Everything is sealed with one key (H12; scan of upkeep, once for each change of the key).
+delete from upkeep where substr(name, 1, 12) = 'sealed with '
+
 -- list_blind
 -- Why workflows are blind since a moment (H1, H10; scan of upkeep, which has few rows).
 select name, at from upkeep where name = 'lost last' or substr(name, 1, 6) = 'blind '
