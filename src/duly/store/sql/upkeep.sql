@@ -13,6 +13,10 @@ select at from upkeep where name = :name
 -- The newest time is the one that counts.
 insert into upkeep (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
 
+-- move_forgotten
+-- How often something was forgotten. Who counts, and who writes down a file, locks the row: of two at once one sees the other.
+insert into upkeep (name, at) values ('forgotten', :by) on conflict (name) do update set at = upkeep.at + excluded.at returning at
+
 -- put_told
 -- Written by one of several hosts: a mark that says it already stays, unless a wrong clock dated it ahead.
 insert into upkeep (name, at) values (:name, :now) on conflict (name) do update set at = excluded.at
