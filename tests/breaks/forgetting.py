@@ -36,6 +36,14 @@ ERASE_ROW = forgetting._erase_row
 BREAKS = (
     Break(
         "H5",
+        "duly.desk.upkeep",
+        "count_forgotten",
+        lambda _: None,
+        DESK,
+        "a file that is written meanwhile keeps what is forgotten",
+    ),
+    Break(
+        "H5",
         "duly.store.forgetting",
         "_refuse_open",
         lambda tx, extent, now: None,

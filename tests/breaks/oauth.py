@@ -77,6 +77,14 @@ BREAKS = (
     ),
     Break(
         "K9",
+        "duly.desk.oauth",
+        "NONE",
+        None,
+        (f"{SIGN_IN}::test_of_two_first_sign_ins_at_once_the_second_is_asked",),
+        "of two first sign-ins at once the last one wins unasked",
+    ),
+    Break(
+        "K9",
         "duly.rules.id_token",
         "SignedAccount.is_other",
         lambda self, before: False,

@@ -14,6 +14,7 @@ import pytest
 
 import duly
 from duly.connectors.google import WHO
+from duly.desk import oauth
 from duly.errors import AuthNeeded, Invalid, NotFound, RequestRefused
 from duly.rules.oauth import read_grant, read_ticket
 from duly.testing.doubles.base import HOST, Mishap, PlannedMishap
@@ -192,6 +193,33 @@ async def test_another_account_comes_only_with_a_yes(google: StockedGoogle, tmp_
             given = google.agree(again.address)
             ended = await host.finish_oauth("gmail", again.ticket, given, other_account=True)
             assert (ended.is_done, ended.account) == (True, "bob@example.com")
+        finally:
+            google.person = "ada"
+
+
+async def test_of_two_first_sign_ins_at_once_the_second_is_asked(
+    google: StockedGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9, H12: the first ends after the second has found none; no account replaces it unasked."""
+    look = oauth._before
+    async with host_of(tmp_path, gmail(google)) as host:
+        first, second = await begin(host), await begin(host)
+        given = google.agree(first.address)
+
+        async def late(*args: Any) -> Any:
+            found = await look(*args)
+            monkeypatch.setattr(oauth, "_before", look)
+            google.person = "ada"
+            assert (await host.finish_oauth("gmail", first.ticket, given)).is_done
+            return found
+
+        monkeypatch.setattr(oauth, "_before", late)
+        google.person = "bob"
+        try:
+            with pytest.raises(RequestRefused, match="not as ada@") as told:
+                await host.finish_oauth("gmail", second.ticket, google.agree(second.address))
+            assert told.value.code == "other_account"
+            assert "ada@example.com" in str(await host.connections())
         finally:
             google.person = "ada"
 

@@ -279,16 +279,18 @@ async def test_one_hand_over_makes_one_file(duly_world: Stage) -> None:
     await play.host.export(path_of(duly_world, "b"), hand_over=True)
 
 
+@pytest.mark.parametrize("is_read", [False, True])
 async def test_a_workflow_that_is_resumed_meanwhile_is_in_no_file(
-    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+    duly_world: Stage, is_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H5: the transaction that reads it looks again whether this store has given it up."""
+    """H5: before and after it is read Duly looks whether this store has given it up."""
     play = await worked(duly_world)
     write = carrying._write
 
     async def resumed(*args: Any, **more: Any) -> Any:
+        made = await write(*args, **more) if is_read else None
         await play.host.resume(NAME)
-        return await write(*args, **more)
+        return made or await write(*args, **more)
 
     monkeypatch.setattr(carrying, "_write", resumed)
     with pytest.raises(RequestRefused) as raised:

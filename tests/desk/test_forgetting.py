@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from duly.config import Policy
+from duly.desk import carrying
 from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.late import LateAnswer
 from duly.rules.word import Answer
 from duly.rules.word import MutationStatus as Row
+from duly.store import backup
 from duly.testing import Fault, Stage
 from tests.desk.stores import folder_of
 from tests.desk.test_upkeep import plain
@@ -179,6 +181,35 @@ async def test_backups_and_states_that_still_show_it_are_named(duly_world: Stage
     assert forgotten.backups == (str(copy), str(export))
     assert forgotten.states == ("file", "poll")
     assert sorted(files_with(duly_world, CANARY)) == ["monday.db", "tuesday.jsonl"]
+
+
+@pytest.mark.parametrize("verb", ["backup", "export"])
+async def test_a_file_that_is_written_while_an_input_is_forgotten_is_written_again(
+    duly_world: Stage, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H5: it would keep the text, and the person who forgot it was not told of it."""
+    play = await worked(duly_world)
+    module, name = (backup, "back_up") if verb == "backup" else (carrying, "_write")
+    write = getattr(module, name)
+    times = 0
+
+    async def beside(*args: Any, **more: Any) -> Any:
+        nonlocal times
+        made = await write(*args, **more)
+        if times < forgets:
+            await play.host.forget("a")
+        times += 1
+        return made
+
+    monkeypatch.setattr(module, name, beside)
+    forgets = 1
+    await getattr(play.host, verb)(folder_of(duly_world) / "file")
+    assert (times, files_with(duly_world, CANARY)) == (2, [])
+    forgets = 99
+    with pytest.raises(RequestRefused) as refused:
+        await getattr(play.host, verb)(folder_of(duly_world) / "other")
+    assert refused.value.code == "forgotten_meanwhile"
+    assert not (folder_of(duly_world) / "other").exists()
 
 
 async def test_the_log_of_a_store_that_is_read_is_erased_when_the_reader_has_ended(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duly.config import Policy
+from duly.desk import seal
 from duly.desk.proof import Taken, Unseen
-from duly.errors import Invalid, NotFound
+from duly.errors import ConfigError, Invalid, NotFound
 from duly.rules.event import EventStatus
 from duly.rules.retention import REMOVED, REMOVED_ARGS
 from duly.rules.seal import Flaw, Part
@@ -355,6 +357,50 @@ async def test_another_key_seals_ended_rows_anew(duly_world: Stage) -> None:
     await play.restart()
     assert (await play.row()).end_seal != before
     assert (await play.host.verify()).ok
+
+
+async def test_a_key_is_needed_until_everything_is_sealed_anew(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12, L11: killed between two seals, it begins again only with both keys, or a said loss."""
+    play = await applied(duly_world)
+    key = key_of(duly_world)
+    old = key.rename(f"{key}.old")
+    with monkeypatch.context() as patch:
+        patch.setattr(seal, "_seal_rest", _die)
+        with pytest.raises(OSError, match="killed"):
+            await play.restart()
+    away = old.rename(f"{key}.away")
+    with pytest.raises(ConfigError, match="Not everything") as refused:
+        play.host = await duly_world.host(**play.options)
+    assert (refused.value.code, refused.value.facts) == ("key_unfinished", {"old": str(old)})
+    away.rename(old)
+    play.host = await duly_world.host(**play.options)
+    old.unlink()
+    await play.restart()
+    assert (await play.host.verify()).ok
+
+
+async def test_a_key_that_is_lost_while_it_is_replaced_is_said_to_be(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12, L15: the same key in both places ends the change; the rest is named."""
+    play = await applied(duly_world)
+    key = key_of(duly_world)
+    old = key.rename(f"{key}.old")
+    with monkeypatch.context() as patch:
+        patch.setattr(seal, "_seal_rest", _die)
+        with pytest.raises(OSError, match="killed"):
+            await play.restart()
+    shutil.copy(key, old)
+    play.host = await duly_world.host(**play.options)
+    old.unlink()
+    await play.restart()
+    assert (await play.host.verify()).ok
+
+
+async def _die(*_: object, **__: object) -> bool:
+    raise OSError("killed")
 
 
 async def test_a_rotation_does_not_seal_what_was_changed(duly_world: Stage) -> None:

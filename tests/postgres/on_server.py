@@ -158,6 +158,7 @@ OF_SQLITE: Final = {
     f"{_SEAL}every_column_is_sealed": "it asks SQLite for the columns",
     f"{_SEAL}another_key_seals_ended_rows": _KEY,
     f"{_SEAL}a_rotation_does_not_seal": _KEY,
+    f"{_SEAL}a_key_is_needed_until": _KEY,
     f"{_SEAL}without_its_key": _KEY,
     f"{_ENGINE}ledger.py::test_a_crash_at_the_send_never_leaves_a_call_unwritten[after": _LAG,
     f"{_ENGINE}ledger.py::test_it_did_not_happen_is_believed_only_after_the_lag": _LAG,

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from duly.config import Policy
 from duly.errors import ConfigError
 from duly.fleet import Fleet
 from duly.host import Host
-from tests.postgres.stand import KEY, OTHER_KEY, database, opened
+from duly.store import Store
+from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened
 from tests.postgres.world import Place
 
 
@@ -48,6 +50,46 @@ async def test_a_host_with_another_key_is_refused(
     monkeypatch.delenv("DULY_KEY_OLD")
     async with opened(url):
         pass
+
+
+@pytest.mark.parametrize("verb", ["reseal_ended", "reseal"])
+async def test_beside_a_change_of_the_key_that_goes_on_a_host_needs_both_keys(
+    url: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12, L11: with the new key alone it would call off what a person had agreed to.
+
+    A host with both keys seals what is left; the first one finds it done, and goes on.
+    """
+    outside, asked = Outside(), Policy(approvals={"*": "always"})
+    async with opened(url, outside, policy=asked) as host:
+        await deploy(host)
+        for each in ("one", "two"):
+            await host.publish("notes", "note", message_id=each, title=each)
+            await host.drain()  # "one" is sent, "two" is only agreed to
+            (shown,) = await host.approvals()
+            await host.approve(shown.mutation, shown.hash)
+    monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+    monkeypatch.setenv("DULY_KEY_OLD", KEY)
+    plain = getattr(Store, verb)
+
+    async def late(store: Store, *args: Any, **named: Any) -> None:
+        monkeypatch.setattr(Store, verb, plain)
+        monkeypatch.delenv("DULY_KEY_OLD")
+        with pytest.raises(ConfigError, match="sealed with the key in DULY_KEY yet"):
+            async with opened(url):
+                pass
+        monkeypatch.setenv("DULY_KEY_OLD", KEY)
+        async with opened(url):
+            pass
+        await plain.__get__(store, Store)(*args, **named)
+
+    monkeypatch.setattr(Store, verb, late)
+    async with opened(url):
+        pass
+    monkeypatch.delenv("DULY_KEY_OLD")
+    async with opened(url, outside, policy=asked) as host:
+        await host.drain()
+        assert (outside.posts, (await host.verify()).ok) == (["one", "two"], True)
 
 
 async def test_a_host_whose_key_was_replaced_while_it_came_is_refused(

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from duly.env import Loop
 from duly.errors import PermissionDenied
 from duly.host import Host
 from duly.model_settings import ModelSettings
 from duly.rules.model import ModelAnswer, ModelQuestion, Purpose, ask_about, reserve_tokens
+from duly.rules.schedule import DAY_MS
 from tests.house import ROOT
 from tests.models.server import MODEL, Heard, ModelServer, Say
 from tests.postgres.stand import KEY, database, opened
@@ -92,6 +94,29 @@ async def test_two_hosts_and_one_that_was_killed_share_an_account(url: str, tmp_
     refused = [each for each in found if isinstance(each, PermissionDenied)]
     assert (len(answered), len(refused)) == (CALLS - 2, 10 - (CALLS - 2)), found
     assert (used.calls, used.reserved > 0) == (CALLS, True)  # the killed one keeps its tokens
+
+
+class Tomorrow(Loop):
+    """The clock of a machine that is a day ahead."""
+
+    def now_ms(self) -> int:
+        """Return the time of tomorrow."""
+        return super().now_ms() + DAY_MS
+
+
+async def test_hosts_whose_clocks_are_a_day_apart_have_one_account(
+    url: str, tmp_path: Path
+) -> None:
+    """M2, H7: the day is the one of the server's clock, or each clock would begin a budget."""
+    with ModelServer(tmp_path) as server:
+        models = {"default": server.settings(calls_per_day=CALLS)}
+        server.script(*["answer"] * 2 * CALLS)
+        env = Tomorrow()
+        async with opened(url, models=models) as one, opened(url, models=models, env=env) as two:
+            found = await ask_both(one, two, CALLS)
+        env.close()
+    assert len([each for each in found if isinstance(each, ModelAnswer)]) == CALLS
+    assert len([each for each in found if isinstance(each, PermissionDenied)]) == CALLS
 
 
 async def test_tokens_are_reserved_for_both_hosts_together(url: str, tmp_path: Path) -> None:

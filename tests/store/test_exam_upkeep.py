@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duly.errors import NotFound, Stale
+from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules.retention import Tidied
 from duly.store.record import Action
 from duly.store.upkeep import COPIED, TIDIED, Section, TidyTurn, Turned
@@ -75,13 +75,20 @@ def _note_act(world: World) -> Any:
     return world.store.note_act(target="/copy.db", action=act("backup"), now=NOW)
 
 
+def _note_older(world: World) -> Any:
+    return world.store.note_act(target="/copy.db", action=act("backup"), now=NOW, forgotten=1)
+
+
 NOTE_ACT = Case(
     verb="note_act",
     arrange=empty,
     call=_note_act,
     effect=_it_is_noted,
     again=Again.STALE,
-    refusals=(Refusal("an act that was done", Stale, broken=_note_act),),
+    refusals=(
+        Refusal("an act that was done", Stale, broken=_note_act),
+        Refusal("a file that is older than what was forgotten", RequestRefused, call=_note_older),
+    ),
 )
 
 

@@ -425,13 +425,22 @@ async def _set_before(world: World) -> None:
     await _set_secret(world)
 
 
+async def _set_over_another(world: World) -> None:
+    await world.store.set_secret(
+        CONNECTOR, "token", "sealed anew", over="another", action=act("over"), now=NOON
+    )
+
+
 SET_SECRET = Case(
     "set_secret",
     nothing,
     _set_secret,
     _see_secret,
     Again.STALE,
-    refusals=(Refusal("an act that was done", Stale, broken=_set_before, match="already"),),
+    refusals=(
+        Refusal("an act that was done", Stale, broken=_set_before, match="already"),
+        Refusal("another secret lies there", Stale, broken=_set_before, call=_set_over_another),
+    ),
 )
 
 

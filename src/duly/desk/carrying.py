@@ -20,7 +20,7 @@ from typing import Annotated, Final
 from duly.desk.base import USER, Desk, HasDesk, find
 from duly.desk.deploy import examine as examine
 from duly.desk.hook import HOOKS
-from duly.desk.upkeep import path_of
+from duly.desk.upkeep import path_of, write_noted
 from duly.engine import draft as drafts
 from duly.engine.draft import EXTRACT_BYTES_MAX
 from duly.errors import IllegalTransition, Invalid, NotDeployed, RequestRefused, Stale
@@ -115,15 +115,15 @@ class Carrying(HasDesk):
             await desk.parts.env.call_blocking(partial(export_file.check_target, target))
             if hand_over:
                 await _hand_over(desk, homes, replace(action, detail=str(target)))
-            made = await _write(desk, target, homes, is_handed_over=hand_over)
+            write = partial(_write, desk, target, homes, is_handed_over=hand_over)
             if not hand_over:
-                try:
-                    await desk.parts.store.note_act(
-                        target=str(target), action=action, now=desk.now_ms
-                    )
-                except BaseException:
-                    export_file.drop_export(target)
-                    raise
+                return await write_noted(desk, target, action, write)
+            made = await write()
+            try:  # a person may have resumed it while the file was written
+                await desk.ask(lambda tx: require_handed_over(tx, (each.id for each in homes)))
+            except BaseException:
+                export_file.drop_export(target)
+                raise
             return made
 
         return await desk.complete(act)

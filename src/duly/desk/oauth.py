@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -61,6 +62,8 @@ from duly.store.record import Action
 
 TICKET_MS: Final = 15 * 60_000
 TICKETS_MAX: Final = 1000  # used ones that are remembered
+LOOKS_MAX: Final = 5  # at the sign-in of before; each time another one has taken its place
+NONE: Final = ""  # the seal of a secret that is not there
 GIVEN_CHARS_MAX: Final = 8_000
 # Where the browser of a person ends who brings the address back by hand; nothing listens there.
 BY_HAND: Final = "http://127.0.0.1:8918/duly"
@@ -219,15 +222,20 @@ class OAuthSignIns(HasDesk):
             if isinstance(granted, int):
                 desk.signing[found.state] = False
                 return SignInEnded(connector, is_done=False, wait_s=granted)
-            if not other_account:
-                _check_account(connector, await _before(vault, connector, sign_in), granted)
             value, name = granted.text, sign_in.secret
             sealed = await vault.seal(connector, name, value)
             kept = action if found.device else desk.action(by, "set_secret")
-            verb = partial(
-                desk.parts.store.set_secret, connector, name, sealed, action=kept, now=desk.now_ms
-            )
-            vault.keep(connector, name, value, await verb())
+            verb = partial(desk.parts.store.set_secret, connector, name, sealed, action=kept)
+            for _ in range(LOOKS_MAX):
+                over = None
+                if not other_account:
+                    before, over = await _before(vault, connector, sign_in)
+                    _check_account(connector, before, granted)
+                with suppress(Stale):  # another sign-in has ended meanwhile, or a refresh
+                    vault.keep(connector, name, value, await verb(over=over, now=desk.now_ms))
+                    break
+            else:
+                raise _refused(connector, "another sign-in goes on")
             desk.engine.wake(None)
             missing = missing_scopes(granted, found.scopes)
             return SignInEnded(
@@ -297,13 +305,17 @@ def _act_of(ticket: OAuthTicket) -> str:
     return f"action_{ticket.ends_at:0{ID_TIME_DIGITS}x}{number}"
 
 
-async def _before(vault: Vault, connector: str, sign_in: SignIn) -> TokenGrant | None:
-    """Read the sign-in that the store has now; another host may have written it."""
+async def _before(
+    vault: Vault, connector: str, sign_in: SignIn
+) -> tuple[TokenGrant | None, str | None]:
+    """Read the sign-in that the store has now, and its seal; another host may have written it."""
     try:
         kept = await vault.read_kept(connector, sign_in.secret)
-    except (NotFound, AuthNeeded):  # there is none, or none that opens
-        return None
-    return read_grant(kept.value)
+    except NotFound:
+        return None, NONE
+    except AuthNeeded:  # it does not open
+        return None, None
+    return read_grant(kept.value), kept.sealed
 
 
 def _check_account(connector: str, before: TokenGrant | None, now: TokenGrant) -> None:

@@ -205,7 +205,7 @@ class Vault:
             return _closed(row, "secret_key_gone", **places)
         named, _, text = row.sealed.removeprefix(f"{SEAL}:").partition(":")
         if named != name_key(key):
-            return _closed(row, "secret_key_other", where=str(self._where))
+            return _closed(row, "secret_key_other", where=str(self.where))
         try:
             kept = base64.b64decode(text, validate=True)
             nonce, sealed = kept[:NONCE_BYTES], kept[NONCE_BYTES:]
@@ -270,13 +270,15 @@ class Vault:
     # -- The key --------------------------------------------------------------------------------
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Where the key was found, or belongs."""
         return VARIABLE if self._variables.get(VARIABLE) else str(self._path)
 
     @property
     def where_old(self) -> str:
-        """Where the old key was found."""
-        return OLD_VARIABLE if self._variables.get(OLD_VARIABLE) else str(self._old_path)
+        """Where the old key was found, or belongs."""
+        is_file = self._old_path is not None and not self._variables.get(OLD_VARIABLE)
+        return str(self._old_path) if is_file else OLD_VARIABLE
 
     async def _find_old_key(self) -> bytes | None:
         if given := self._variables.get(OLD_VARIABLE):

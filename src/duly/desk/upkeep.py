@@ -9,10 +9,11 @@ Law 3: a store that was restored from a backup, or has lost its log, says so unt
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.page import read_names
@@ -31,10 +32,14 @@ from duly.store.base import Durability
 from duly.store.check import Problems, check
 from duly.store.record import Action
 from duly.store.sqlite import SqliteBackend
-from duly.store.upkeep import list_blind
+from duly.store.upkeep import count_forgotten, list_blind
 from duly.words.seal import say_blind
 
 DULY: Final = "duly"  # who acts where the host itself does
+
+FILES_MAX: Final = 4  # how often a file is written again
+
+R = TypeVar("R")
 
 log = logging.getLogger("duly.store")
 
@@ -131,16 +136,36 @@ async def back_up_to(desk: Desk, target: Path, action: Action) -> Backup:
     backend = _backend(desk)
 
     async def act() -> Backup:
-        copy = await backup.back_up(backend, target, desk.parts.env)
-        try:
-            await desk.parts.store.note_act(target=str(target), action=action, now=desk.now_ms)
-        except BaseException:
-            # Not in a thread: a task that is cancelled while it waits would leave the copy.
-            backup.take_back(target)
-            raise
+        write = partial(backup.back_up, backend, target, desk.parts.env)
+        copy = await write_noted(desk, target, action, write)
         return Backup(target, copy.size_bytes, moment(copy.at))
 
     return await desk.complete(act)
+
+
+async def write_noted(
+    desk: Desk, target: Path, action: Action, write: Callable[[], Awaitable[R]]
+) -> R:
+    """Write a file and who asked for it; it is written again if something is forgotten meanwhile.
+
+    Who forgets is told of the files that are written down (H5); of this one it is not yet.
+    """
+    store = desk.parts.store
+    for is_last in (*[False] * FILES_MAX, True):
+        forgotten = await store.backend.transact(count_forgotten, Durability.READ)
+        made = await write()
+        try:
+            await store.note_act(
+                target=str(target), action=action, now=desk.now_ms, forgotten=forgotten
+            )
+            break
+        except BaseException as error:
+            # Not in a thread: a task that is cancelled while it waits would leave the file.
+            backup.take_back(target)
+            code = error.code if isinstance(error, RequestRefused) else ""
+            if code != "forgotten_meanwhile" or is_last:
+                raise
+    return made
 
 
 async def note_restore(store: Store, env: Env, *, is_lost: bool = False) -> bool:

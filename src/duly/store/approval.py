@@ -262,9 +262,11 @@ def reseal(
 ) -> None:
     """Put new seals in place of those they were checked by, all or none.
 
-    It is called when the rows that ended are sealed: nothing of an older schema is unsealed then.
+    It is called when the rows that ended are sealed: nothing of an older schema is unsealed then,
+    and no host needs another key any more (H12).
     """
     tx.run("drop_upkeep", name=UNSEALED)
+    tx.run("drop_keys")
     for each in mutations:
         done = tx.run("reseal_mutation", id=each.id, old_seal=each.old, seal=each.new)
         statements.must_change(done, f"Mutation {each.id}")

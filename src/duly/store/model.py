@@ -102,6 +102,8 @@ def ask_model(
     tx: Transaction, asked: AskedQuestion, *, calls_max: int, tokens_max: int, now: int
 ) -> None:
     """Count a question and write it down; past the limits of the day it is refused."""
+    # The clocks of two hosts may be days apart: on a server its own clock says which day it is.
+    now = tx.clock_ms or now
     day = day_of(now)
     account = {"workflow_id": asked.workflow_id, "model": asked.model, "day": day}
     tx.run("open_model_day", **account)

@@ -38,6 +38,7 @@ from duly.store.dialect import number, postgres_schema, postgres_step
 from duly.store.inquiry import ResultTable, Show, check_text
 from duly.store.migrate import find_steps, oldest_able
 from duly.store.postgres_session import Beside, ServerSession, dial
+from duly.store.seal import put_keys
 from duly.store.slot import NAME
 from duly.store.sqlite import Schema, default_schema
 from duly.store.transaction import FindKey
@@ -113,13 +114,21 @@ class PostgresBackend:
         """Write by which name the key goes that all hosts seal with; false if it is another (H12).
 
         A host that brings the old key as well may replace it while no other is at work. One that
-        begins meanwhile is seen, or asks again when it has begun and is refused.
+        begins meanwhile is seen, or asks again when it has begun and is refused. Until everything
+        is sealed anew each host needs both.
         """
+        now = self._env.now_ms()
 
         def agree(tx: Transaction) -> bool:
-            if old_name is not None:
-                tx.run("lock_hosts")
-            return tx.run("agree_on_key", name=name, old_name=old_name) > 0
+            if tx.run("agree_on_key", name=name) > 0:
+                return True
+            if old_name is None:
+                return False
+            tx.run("lock_hosts")
+            if tx.run("replace_key", name=name, old_name=old_name) == 0:
+                return False
+            put_keys(tx, (old_name, name), now=now)
+            return True
 
         return await self.transact(agree, Durability.BARRIER)
 

@@ -38,6 +38,9 @@ from duly.store.record import AllowanceRow, MutationRow
 from duly.store.tally import note_tool
 
 PAGE_ROWS: Final = 200
+SEALED_WITH: Final = (
+    "sealed with "  # followed by the name of a key, while the key is being replaced (H12)
+)
 CONTENTS_CHARS_MAX: Final = 16 * 1024 * 1024  # read at once; a single run may have more
 
 Contents = tuple[tuple[str, str, str], ...]
@@ -284,6 +287,17 @@ def _digest_content(title: str, body: str) -> str:
 # -- Another key --------------------------------------------------------------------------------
 
 
+def put_keys(tx: Transaction, names: Iterable[str], *, now: int) -> None:
+    """Note that a key is being replaced: a host needs each of these, until all is sealed (H12)."""
+    for name in names:
+        tx.write("put_upkeep", name=f"{SEALED_WITH}{name}", at=now)
+
+
+def list_keys(tx: Transaction) -> frozenset[str]:
+    """Name the keys that a host needs; none, if no change of the key is under way (H12)."""
+    return frozenset(str(name).removeprefix(SEALED_WITH) for (name,) in tx.all("list_keys"))
+
+
 def list_ended(
     tx: Transaction, *, old_key: bytes | None, new_key: bytes, has_unsealed: bool, after: str = ""
 ) -> tuple[tuple[EndSeal, ...], str | None]:
@@ -316,8 +330,14 @@ def _seal_anew(tx: Transaction, row: MutationRow, key: bytes) -> EndSeal:
     return EndSeal(row.id, row.end_seal, digests, begun, end)
 
 
-def reseal_ended(tx: Transaction, seals: Iterable[EndSeal]) -> None:
-    """Put new seals in place of those they were checked by."""
+def reseal_ended(
+    tx: Transaction, seals: Iterable[EndSeal], *, keys: Iterable[str] = (), now: int = 0
+) -> None:
+    """Put new seals in place of those they were checked by.
+
+    Rows are under both `keys` from now on, until `reseal` ends the change of the key (H12).
+    """
+    put_keys(tx, keys, now=now)
     for each in seals:
         here = {"id": each.id, "old_seal": each.old, "digests": each.digests}
         if not tx.run("reseal_end", **here, begun=each.begun, seal=each.end):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from duly.errors import NotFound, see
+from duly.errors import NotFound, RequestRefused, see
 from duly.rules import retention
 from duly.rules.blind import BlindCause
 from duly.rules.deferral import DeferredStatus
@@ -42,6 +42,7 @@ EVICTED: Final = (
 )
 LEFT: Final = "left "  # the same of one that has closed
 UNSEALED: Final = "unsealed"  # rows of a schema without seals have none yet (L15)
+FORGOTTEN: Final = "forgotten"  # followed by no moment: how often (H5)
 LOG_LOST: Final = "the log of the store was lost"
 
 
@@ -89,8 +90,27 @@ def tidied_at(tx: Transaction) -> int | None:
     return None if found is None else int(found[0])
 
 
-def note_act(tx: Transaction, *, target: str | None, action: Action, now: int) -> None:
-    """Write down an act on the store as a whole (A6)."""
+def count_forgotten(tx: Transaction) -> int:
+    """Count how often something was forgotten."""
+    found = tx.one("get_upkeep", name=FORGOTTEN)
+    return 0 if found is None else int(found[0])
+
+
+def note_act(
+    tx: Transaction,
+    *,
+    target: str | None,
+    action: Action,
+    now: int,
+    forgotten: int | None = None,
+) -> None:
+    """Write down an act on the store as a whole (A6).
+
+    With `forgotten`, how often that was when a file was begun, a file that may show something that
+    was forgotten since is refused: the person was not told of it.
+    """
+    if forgotten is not None and tx.all("move_forgotten", by=0) != [(forgotten,)]:
+        raise RequestRefused(code="forgotten_meanwhile", subject=str(target))
     statements.note(tx, action, now, workflow_id=None, target=target)
 
 

@@ -13,7 +13,7 @@ from duly.rules.value import decode, nearest
 from duly.rules.verb import Scope, check_right, right_to_resume
 from duly.rules.word import Act, Kind, Status
 from duly.store import people, statements
-from duly.store.base import Transaction
+from duly.store.base import Transaction, stale
 from duly.store.ingress import change_ingress, ingress_of
 from duly.store.parameter import as_set
 from duly.store.proposal import take_proposal
@@ -266,14 +266,25 @@ def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> t
 
 
 def set_secret(
-    tx: Transaction, connector: str, name: str, sealed: str, *, action: Action, now: int
+    tx: Transaction,
+    connector: str,
+    name: str,
+    sealed: str,
+    *,
+    over: str | None = None,
+    action: Action,
+    now: int,
 ) -> int:
     """Keep a sealed secret (A5); what it says is never written down as an action.
 
-    Every open run that waits for this connection is due now (F4). Return when it was set: later
-    than the one before it, also when the clock was set back.
+    With `over` it takes the place of that one alone, or of none (""). Every open run that waits for
+    this connection is due now (F4). Return when it was set: later than the one before it, also when
+    the clock was set back.
     """
-    put = tx.one("put_secret", connector=connector, name=name, sealed=sealed, now=now)
+    here = {"connector": connector, "name": name}
+    put = tx.one("put_secret", **here, sealed=sealed, over=over, now=now)
+    if put is None:
+        raise stale(f"The secret {connector}.{name}")
     statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
     tx.all("wake_connected_runs", connector=connector, now=now)
     return int(statements.must(put, f"The secret {connector}.{name}")[0])

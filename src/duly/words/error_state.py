@@ -304,6 +304,13 @@ SECRETS: Final[Mapping[str, Pair]] = {
         "The other hosts of this store seal with another key than the one in {subject}.",
         "Use theirs; to change it, stop all of them and give the old one in {old} as well.",
     ),
+    "key_unfinished": (
+        "Not everything in this store is sealed with the key in {subject} yet.",
+        (
+            "Start a host that also has the other key, in {old}, and let it finish. If that key is "
+            "lost, give the same key in both places: what the lost one sealed stays unreadable."
+        ),
+    ),
     "no_key": (
         "{subject} is no key. A key is {bytes} bytes written in base64.",
         "If the key is lost, remove this one and set the secrets again.",

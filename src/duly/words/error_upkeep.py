@@ -15,6 +15,13 @@ FORGETTING: Final[Mapping[str, Pair]] = {
         'Nothing of "{subject}" is erased: {what} {which} is not over.',
         "Let it end, or end it, then ask again.",
     ),
+    "forgotten_meanwhile": (
+        (
+            "While {subject} was written, an input was forgotten whose text may be in it; the file "
+            "was removed."
+        ),
+        "Write it again.",
+    ),
     "not_an_input": (
         '"{subject}" was made from other events: {inputs:list}.',
         "Forget the input that you mean; what was made from it goes with it.",

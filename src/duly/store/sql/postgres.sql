@@ -125,8 +125,12 @@ select pg_advisory_xact_lock(hashtext('duly tidy'))
 select pg_advisory_xact_lock(hashtext('duly tidy'))
 
 -- agree_on_key
--- Hosts that seal with different keys would take each other's rows for forged ones (H12). A key is replaced while no host is at work.
-update store set key_name = :name where key_name is null or key_name = :name or key_name = :old_name
+-- Hosts that seal with different keys would take each other's rows for forged ones (H12).
+update store set key_name = :name where key_name is null or key_name = :name
+
+-- replace_key
+-- A key is replaced while no host is at work (H12).
+update store set key_name = :name where key_name = :old_name
   and not exists (select 1 from host where lease_until > extract(epoch from clock_timestamp()) * 1000)
 
 -- create_own

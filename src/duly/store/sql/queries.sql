@@ -132,6 +132,7 @@ update run set due_at = :now, updated_at = :now where open = 1 and waits = 'conn
 insert into secret (connector, name, sealed, set_at) values (:connector, :name, :sealed, :now)
 on conflict (connector, name) do update set sealed = excluded.sealed,
   set_at = case when excluded.set_at > secret.set_at then excluded.set_at else secret.set_at + 1 end
+  where cast(:over as text) is null or secret.sealed = :over
 returning set_at
 
 -- leave_all

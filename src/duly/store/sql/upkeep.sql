@@ -13,6 +13,10 @@ select at from upkeep where name = :name
 -- The newest time is the one that counts.
 insert into upkeep (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
 
+-- move_forgotten
+-- How often something was forgotten. Who counts, and who writes down a file, locks the row: of two at once one sees the other.
+insert into upkeep (name, at) values ('forgotten', :by) on conflict (name) do update set at = upkeep.at + excluded.at returning at
+
 -- put_told
 -- Written by one of several hosts: a mark that says it already stays, unless a wrong clock dated it ahead.
 insert into upkeep (name, at) values (:name, :now) on conflict (name) do update set at = excluded.at
@@ -21,6 +25,14 @@ insert into upkeep (name, at) values (:name, :now) on conflict (name) do update 
 -- drop_upkeep
 -- A copy that was opened is a store like any other.
 delete from upkeep where name = :name
+
+-- list_keys
+-- The keys between which a change has not ended (H12; scan of upkeep, which has few rows).
+select name from upkeep where substr(name, 1, 12) = 'sealed with '
+
+-- drop_keys
+-- Everything is sealed with one key (H12; scan of upkeep, once for each change of the key).
+delete from upkeep where substr(name, 1, 12) = 'sealed with '
 
 -- list_blind
 -- Why workflows are blind since a moment (H1, H10; scan of upkeep, which has few rows).
