@@ -58,6 +58,12 @@ BACK_AND_DEAD = FleetScenario(
     has_long_keys=True,
 )
 REGRESSIONS = {
+    "a connection whose entry was lost was used on, and its host wrote nothing": FleetScenario(
+        shape=Shape.BATCH,
+        mails=2,
+        mishaps=(Mishap(What.LATE_ASKED, 4.0, "before claim"),),
+        dice=82_028_497,
+    ),
     "no host held the workflow, so a person's answer was too early for ever": FleetScenario(
         tool=Tool.BLIND, outcomes=(Outcome.AMBIGUOUS_BEFORE,), mishaps=BOTH_DIE
     ),

@@ -254,7 +254,11 @@ class CountedBackend:
             self._note(tx)
             return enter(tx, self._slots, host_id, number)
 
-        entered = await self._line.transact(enter_slot, Durability.BARRIER, host_id=host_id)
+        try:
+            entered = await self._line.transact(enter_slot, Durability.BARRIER, host_id=host_id)
+        except (asyncio.CancelledError, Unheard):
+            self._entered.pop(number, None)  # it may be entered: this connection is used no more
+            raise
         self._entered[number] = life
         return self._slots.keep(entered, is_new=is_new)
 
