@@ -20,6 +20,7 @@ ANSWER = "tests/postgres/test_answer.py"
 BUS = "tests/postgres/test_host_bus.py"
 GONE = "tests/postgres/test_gone.py"
 KEYS = "tests/postgres/test_key.py"
+LAPSE = "tests/engine/test_lapse.py"
 LEASE = "tests/engine/test_lease.py"
 HOST = "tests/postgres/test_host.py"
 SLOT = "tests/postgres/test_slot.py"
@@ -184,7 +185,7 @@ BREAKS = (
         "duly.engine.scheduler",
         "Engine._lapse",
         _lapse_beside_sends,
-        (f"{LEASE}::test_a_host_that_lapses_with_a_send_out_ends_its_process",),
+        (f"{LAPSE}::test_a_host_that_lapses_with_a_send_out_ends_its_process",),
         "a host that lapses with a send out comes back as another",
     ),
     Break(
@@ -192,7 +193,7 @@ BREAKS = (
         "duly.engine.scheduler",
         "Engine._lapse",
         _lapse_beside_handlers,
-        (f"{LEASE}::test_a_host_that_lapses_while_a_handler_runs_ends_its_process",),
+        (f"{LAPSE}::test_a_host_that_lapses_while_a_handler_runs_ends_its_process",),
         "a host that lapses while a handler runs comes back as another",
     ),
     Break(
@@ -208,7 +209,7 @@ BREAKS = (
         "duly.engine.scheduler",
         "Engine._lapse",
         _lapse_and_may_join,
-        (f"{LEASE}::test_a_host_that_should_have_ended_takes_no_act_of_a_person",),
+        (f"{LAPSE}::test_a_host_that_should_have_ended_takes_no_act_of_a_person",),
         "an act of a person lets a host join that should have ended",
     ),
     Break(

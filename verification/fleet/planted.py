@@ -163,7 +163,7 @@ def _join_unlocked(_: Any) -> Any:
 
 
 def _lapse_as_if_idle(original: Any) -> Any:
-    """Come back as another host, whatever is out."""
+    """Come back as another host with sends that are out."""
 
     async def lapse(self: Any, lease: Any) -> None:
         self._parts.outside.sends_out = tuple
