@@ -104,12 +104,17 @@ class Fleet:
             engine.doubt()
             dispatcher.doubt()
 
+        def renewed() -> None:
+            self._read_secrets()
+            # A host that died while it called no handler has told no one what is free now (H8).
+            dispatcher.hear()
+
         await self._plain.transact(self._note, Durability.BARRIER)
         self._backend.on_lost_riders = doubt
         self.lease.tell = self._bell.ring
         self.lease.is_calling = lambda: dispatcher.is_calling
         self.lease.lapsed = dispatcher.forget
-        self.lease.renewed = self._read_secrets
+        self.lease.renewed = renewed
         self.lease.refused = self._compare
         self.lease.read_secrets = partial(self._vault.read_again, Store(self._plain))
         dispatcher.tell = lambda: self._bell.ring(BUS)

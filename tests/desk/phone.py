@@ -19,7 +19,7 @@ ADA: Final = 7001
 EVE: Final = 6666
 PHONE: Final = "phone"
 ASKED: Final = Policy(approvals={"*": "always"})
-WAIT_S: Final = 60.0  # only ends what hangs
+WAIT_S: Final = 300.0  # only ends what hangs
 LETTER: Final[Any] = {"to": "ada@example.com", "subject": "Hello", "body": "Dear Ada"}
 SOURCE: Final = """
 from duly import workflow

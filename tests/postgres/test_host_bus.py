@@ -147,6 +147,25 @@ async def test_recovery_touches_only_what_a_gone_host_held(url: str) -> None:
     assert kitchen.at_once_max == 1
 
 
+async def test_what_a_host_held_that_dies_idle_is_called_by_another(url: str) -> None:
+    """H8, H9: it rings at nobody; the other host had seen that it was there."""
+    kitchen = Kitchen()
+    async with opened(url) as other:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(
+                "insert into host (id, name, started_at, lease_until) values ('host_dying', 'x:1',"
+                " 0, (extract(epoch from clock_timestamp()) * 1000)::bigint + 4000)"
+            )
+            server.execute(
+                "insert into subscription values"
+                " ('kitchen', 'tea', 99, 3, '[1,5]', 0, 0, null, 'host_dying')"
+            )
+        kitchen.connect(other, "two")
+        async with other.running():
+            emitted = await other.bus.emit("tea", {}, source="me")
+            await until(lambda: kitchen.seen == [("two", emitted)], "the delivery")
+
+
 async def test_a_subscription_that_is_made_again_has_one_holder(url: str) -> None:
     """H8, B13: a host does not trust its memory of what it held; the store compares."""
     kitchen = Kitchen()
