@@ -10,6 +10,7 @@ from duly.desk.sight import Sight
 from duly.rules.account import OUTPUT_OF, OutputStatus
 from duly.rules.standing import FAILED, MOVING, PAUSED, RESTING
 from duly.rules.word import MutationStatus
+from duly.store import tally
 from tests.breaks import Break
 
 ACCOUNT = ("tests/desk/test_account.py",)
@@ -65,6 +66,12 @@ def _is_always(*_: object, **__: object) -> bool:
     return True
 
 
+def _count_every_row(held_by: str, status: str, tool: str | None = None) -> None:
+    if tool is not None:
+        tally.note_tool(held_by, tool)
+    tally.note(tally.MUTATIONS, held_by, status)
+
+
 def _one_key(self: Place) -> str:
     return f":{self.mutation}"
 
@@ -110,5 +117,6 @@ BREAKS = (
     Break("U4", "duly.desk.account", "Book.stale", lambda _: {}, ACCOUNT, "no old one is counted"),
     Break("F8", "duly.rules.account", "is_silent", _is_never, SILENCE, "silence goes unnoticed"),
     Break("U1", "duly.store.tally", "note", _no_one, FIGURES, "nothing is counted"),
+    Break("A4", "duly.store.tally", "note_row", _count_every_row, FIGURES, "a yes counts as a send"),
     Break("W9", "duly.desk.account", "Book.orphaned", lambda _: {}, LEFT, "the rest is unseen"),
 )
