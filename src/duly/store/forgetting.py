@@ -164,7 +164,7 @@ def foresee(tx: Transaction, workflow_id: str, seq: int, now: int) -> Forgettabl
         len(extent.rows),
         len(extent.bus_events) + len(extent.deferred),
         tuple(each[0] for each in others if each is not None),
-        tuple(each.title for each in extent.rows[:TITLES_MAX]),
+        tuple(each.title or each.tool for each in extent.rows[:TITLES_MAX]),
     )
 
 
