@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from duly.env import BLOCKING_THREADS_MAX, SLEEP_SLICE_S, Env, Loop, _boot_id
+from duly.connectors.watch import LoopPlace, Watch
+from duly.env import BLOCKING_THREADS_MAX, LAG_SPAN_MS, SLEEP_SLICE_S, Env, Lag, Loop, _boot_id
 
 PATIENCE_S = 60  # no test waits this long unless it is about to fail
 
@@ -218,3 +219,82 @@ async def test_close_waits_for_what_is_still_running() -> None:
     await closing
     assert ended.is_set()
     await call
+
+
+# -- How late the loop is -----------------------------------------------------------------------
+
+
+class Pulse:
+    """A clock for figures that stands until it is moved; it says when a thread has read it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.s = 0.0
+        self.is_read = threading.Event()
+        self._own = threading.get_ident()
+        monkeypatch.setattr("duly.env.precise_s", self)
+        monkeypatch.setattr("duly.connectors.watch.precise_s", self)
+
+    def __call__(self) -> float:
+        read = self.s
+        if threading.get_ident() != self._own:
+            self.is_read.set()
+        return read
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", ["call_blocking", "compute"])
+async def test_a_block_that_is_over_is_seen_by_a_thread_that_ended_in_it(
+    env: Loop, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """L13: asked afterwards; was measured at the question alone."""
+    pulse = Pulse(monkeypatch)
+    waiting = asyncio.ensure_future(getattr(env, way)(lambda: "read"))
+    await asyncio.sleep(0)
+    assert pulse.is_read.wait(PATIENCE_S)  # it has ended, and the loop is blocked from here on
+    pulse.s = 5
+    assert (await waiting, env.lag.longest_s()) == ("read", 5)
+
+
+@pytest.mark.anyio
+async def test_a_block_that_is_over_is_seen_by_a_timer_that_was_due_in_it(
+    env: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L13, S9: by a timer that there is anyway."""
+    pulse = Pulse(monkeypatch)
+    waiting = asyncio.ensure_future(env.sleep(0.001))
+    await asyncio.sleep(0)
+    pulse.s = 5
+    await waiting
+    assert env.lag.longest_s() == pytest.approx(5, abs=0.01)
+
+
+@pytest.mark.anyio
+async def test_a_step_of_a_connector_that_held_the_loop_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """L13: one that is over too, whether anything else waited or not."""
+    pulse, lag = Pulse(monkeypatch), Lag()
+
+    async def blocks() -> str:
+        pulse.s += 5
+        return "done"
+
+    watch = Watch("sheet.append", clock=lambda: 0, pace=LoopPlace(lag=lag))
+    watch.begin(blocks())
+    assert (await watch.result(PATIENCE_S), lag.longest_s()) == ("done", 5)
+
+
+def test_the_longest_lag_is_that_of_the_last_minutes_whoever_asks() -> None:
+    """L13: to ask changes nothing; after two spans it is forgotten."""
+    now = 0
+    lag = Lag(lambda: now)
+    lag.note(5)
+    lag.note(1)
+    assert [lag.longest_s(), lag.longest_s()] == [5, 5]
+    now = 2 * LAG_SPAN_MS - 1
+    lag.note(2)
+    assert lag.longest_s() == 5
+    now = 2 * LAG_SPAN_MS
+    assert lag.longest_s() == 2
+    now = 9 * LAG_SPAN_MS
+    assert lag.longest_s() == 0

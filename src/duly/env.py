@@ -30,6 +30,7 @@ ID_RANDOM_BYTES = 8
 ID_STEP = 2**32  # the largest step from one id to the next within the same millisecond
 BLOCKING_THREADS_MAX = 8
 SLEEP_SLICE_S = 60.0
+LAG_SPAN_MS = 300_000  # the longest lag is that of this span and of the one before
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")  # each has a boot clock of its own
 
@@ -81,8 +82,41 @@ def _boot_id() -> str | None:
     return None
 
 
+class Lag:
+    """The longest that an event loop kept work waiting which could have gone on, of late.
+
+    It is noted by work that is done anyway: a timer that was due, a thread that had ended, a step
+    of a connector. An idle host notes nothing and is kept from nothing. To ask changes nothing, so
+    several monitors see the same.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int] = machine_ms) -> None:
+        self._clock_ms = clock_ms
+        self._span = 0
+        self._longest_s = 0.0
+        self._before_s = 0.0  # the longest of the span before
+
+    def note(self, seconds: float) -> None:
+        """Note how long something was kept waiting."""
+        self._turn()
+        self._longest_s = max(self._longest_s, seconds)
+
+    def longest_s(self) -> float:
+        """Return the longest of the last five to ten minutes."""
+        self._turn()
+        return max(self._longest_s, self._before_s)
+
+    def _turn(self) -> None:
+        span = self._clock_ms() // LAG_SPAN_MS
+        if span != self._span:
+            self._before_s = self._longest_s if span == self._span + 1 else 0.0
+            self._span, self._longest_s = span, 0.0
+
+
 class Env(Protocol):
     """What the outside of the program gives to the inside."""
+
+    lag: Lag
 
     def now_ms(self) -> int:
         """Return the wall clock, in milliseconds since 1970 UTC."""
@@ -127,6 +161,7 @@ class Loop:
         self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_id = 0
+        self.lag = Lag()
         fork.own(self)
 
     def abandon(self) -> None:
@@ -154,9 +189,15 @@ class Loop:
         The event loop's own clock stands still then, so a long sleep is divided into slices.
         """
         ends_s = _awake_or_not_s() + seconds
-        await asyncio.sleep(min(seconds, SLEEP_SLICE_S))
-        while (left_s := ends_s - _awake_or_not_s()) > 0:  # noqa: ASYNC110  # a time, no event
-            await asyncio.sleep(min(left_s, SLEEP_SLICE_S))
+        await self._doze(min(seconds, SLEEP_SLICE_S))
+        while (left_s := ends_s - _awake_or_not_s()) > 0:
+            await self._doze(min(left_s, SLEEP_SLICE_S))
+
+    async def _doze(self, seconds: float) -> None:
+        """Sleep, and note how late the event loop came back to it."""
+        due_s = precise_s() + seconds
+        await asyncio.sleep(seconds)
+        self.lag.note(precise_s() - due_s)
 
     def new_id(self, kind: str) -> str:
         """Make an id out of the kind, the time and eight random bytes.
@@ -187,11 +228,27 @@ class Loop:
 
     async def call_blocking(self, function: Callable[[], R]) -> R:
         """Run the function in one of a few threads of our own."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await self._in_thread(self._threads, function)
 
     async def compute(self, function: Callable[[], R]) -> R:
         """Run the function in the one thread that is for this."""
-        return await asyncio.get_running_loop().run_in_executor(self._computing, function)
+        return await self._in_thread(self._computing, function)
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[], R]) -> R:
+        """Run it in a thread, and note how late the event loop took up its end."""
+        ended_s: list[float] = []
+
+        def run() -> R:
+            try:
+                return function()
+            finally:
+                ended_s.append(precise_s())
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, run)
+        finally:
+            if ended_s:
+                self.lag.note(precise_s() - ended_s[0])
 
     def close(self) -> None:
         """Let the threads end; a function still running is waited for."""

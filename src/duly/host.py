@@ -220,7 +220,7 @@ class Host(Commands, Writing, Views):
             attach(self._loop)
             kept.callback(detach, self._loop)
             if self._env is None:  # in virtual time nothing takes any
-                kept.callback(Watchdog(self._outside.pace).close)
+                kept.callback(Watchdog(self._outside.pace, lag=env.lag).close)
             self._stack, self._kept = stack.pop_all(), kept.pop_all()
         self._opened_at = moment(env.now_ms())
         self._bus = bus

@@ -21,7 +21,7 @@ from duly.rules.verb import DECLARED, Scope, question
 ONCE: Final = {
     *("check", "find", "ids", "short_ids", "sql", "try_", "uses", "verify", "what_if", "who"),
     *("admitted", "channels", "asked", "begin_oauth"),
-    *("figures", "guide", "offered", "preview", "simulate", "wait"),
+    *("figures", "forgettable", "guide", "offered", "preview", "simulate", "wait"),
 }
 # The id of a rule, or the end of a call in Python.
 OF_THE_HOUSE: Final = re.compile(r"\b[A-Z]\d{1,2}\b|\(\)`")
@@ -33,7 +33,7 @@ SCOPES: Final = {
     "reconnect deploy rollback grant revoke bus.cancel bus.discard bus.resume bus.retry "
     "bus.unsubscribe sql adopt decline write answer",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
-    "export import_ forget new_link new_hook prove "
+    "export import_ forget forgettable new_link new_hook prove "
     "channels pair unpair offered pin begin_oauth finish_oauth",
 }
 

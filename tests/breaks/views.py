@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from duly.desk import figure
 from duly.desk.account import Place
 from duly.desk.sight import Sight
 from duly.rules.account import OUTPUT_OF, OutputStatus
+from duly.rules.delivery import DeliveryStatus
+from duly.rules.figure import FigureName
 from duly.rules.standing import FAILED, MOVING, PAUSED, RESTING
 from duly.rules.word import MutationStatus
+from duly.store import tally
 from tests.breaks import Break
 
 ACCOUNT = ("tests/desk/test_account.py",)
@@ -18,6 +22,7 @@ VIEWS = ("tests/desk/test_views.py",)
 RULES = ("tests/rules/test_standing.py",)
 SILENCE = ("tests/desk/test_silence.py",)
 FIGURES = ("tests/desk/test_figures.py",)
+EACH = ("tests/desk/test_every_figure.py",)
 WORDS = ("tests/words/test_sentence.py",)
 PAGES = ("tests/desk/test_why.py::test_a_page_of_attention_goes_on_from_a_key",)
 ONCE = ("tests/desk/test_account.py::test_pages_of_outputs_show_each_once_whatever_the_clock_did",)
@@ -65,6 +70,12 @@ def _is_always(*_: object, **__: object) -> bool:
     return True
 
 
+def _count_every_row(held_by: str, status: str, tool: str | None = None) -> None:
+    if tool is not None:
+        tally.note_tool(held_by, tool)
+    tally.note(tally.MUTATIONS, held_by, status)
+
+
 def _one_key(self: Place) -> str:
     return f":{self.mutation}"
 
@@ -110,5 +121,20 @@ BREAKS = (
     Break("U4", "duly.desk.account", "Book.stale", lambda _: {}, ACCOUNT, "no old one is counted"),
     Break("F8", "duly.rules.account", "is_silent", _is_never, SILENCE, "silence goes unnoticed"),
     Break("U1", "duly.store.tally", "note", _no_one, FIGURES, "nothing is counted"),
+    Break(
+        "A4", "duly.store.tally", "note_row", _count_every_row, FIGURES, "a yes counts as a send"
+    ),
+    Break("U1", "duly.env", "Lag.note", _no_one, EACH, "no lag is kept"),
+    Break("U1", "duly.store.tally", "note_delivery", _no_one, EACH, "no delivery is counted"),
+    Break("B5", "duly.desk.figure", "UNFINISHED", (*DeliveryStatus,), EACH, "ended ones are open"),
+    Break("M2", "duly.desk.figure", "cost_of", lambda *_: 0.0, EACH, "a model costs nothing"),
+    Break(
+        "M2",
+        "duly.desk.figure",
+        "COUNTED",
+        {**figure.COUNTED, FigureName.MODEL_QUESTIONS: "nothing"},
+        EACH,
+        "questions are not counted",
+    ),
     Break("W9", "duly.desk.account", "Book.orphaned", lambda _: {}, LEFT, "the rest is unseen"),
 )

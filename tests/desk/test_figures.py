@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from duly.config import Policy
 from duly.rules.figure import FigureName
 from duly.store import tally
 from duly.store.tally import Tally
@@ -70,6 +71,46 @@ async def test_a_change_that_a_crash_left_behind_is_counted_under_its_tool(
     await play.pass_by(3600)
     rows, moved = await ended(play, await read(play))
     assert rows == moved == {"applied": 1}
+
+
+async def approve_all(play: Play) -> None:
+    """Let every call that waits be made."""
+    for each in await play.rows():
+        if each.status == "proposed":
+            await play.host.approve(each.id, each.hash)
+    await play.drain()
+
+
+async def test_a_send_is_counted_once_however_it_came_to_be(duly_world: Stage) -> None:
+    """L2, A4, F4: approved, sent again under its key, sent again after a sign-in; was twice."""
+    play = await opened(duly_world, policy=Policy(approvals={"*": "always"}), idempotent=True)
+    plan(duly_world, Fault.OK, Fault.AMBIGUOUS, Fault.OK, Fault.AUTH)
+    await play.deploy(flow())
+    for each in "abc":
+        await play.publish(each)
+        await play.drain()
+        await approve_all(play)
+    await play.host.reconnect("sheet")
+    await play.drain()
+    await approve_all(play)
+    rows, moved = await ended(play, await read(play))
+    assert (rows, [each.attempt for each in await play.rows()]) == ({"applied": 3}, [1, 2, 2])
+    assert moved["in_flight"] == play.sends() == 5
+
+
+async def test_a_yes_alone_is_no_send(duly_world: Stage) -> None:
+    """A4: the call is in flight from the yes on; the send is counted when it is written down."""
+    play = await opened(duly_world, policy=Policy(approvals={"*": "always"}))
+    await play.deploy(flow())
+    await play.publish("a")
+    await play.drain()
+    row = await play.row()
+    await play.host.approve(row.id, row.hash)
+    _, moved = await ended(play, await read(play))
+    assert moved == {"proposed": 1}
+    await play.drain()
+    _, moved = await ended(play, await read(play))
+    assert moved == {"proposed": 1, "in_flight": 1, "applied": 1}
 
 
 async def test_the_oldest_pending_event_says_how_long_it_waits(duly_world: Stage) -> None:

@@ -72,6 +72,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "grants": lambda host, _: host.grants(NAME),
     "upcoming": lambda host, _: host.upcoming(NAME),
     "bus.subscribers": lambda host, _: host.bus.subscribers(),
+    "forgettable": lambda host, _: host.forgettable("skipped 0", workflow=NAME),
     "find": lambda host, _: host.find("vent"),
     "ids": lambda host, _: host.ids(kind="run", limit=1000),
     "inputs": lambda host, _: host.inputs(NAME),

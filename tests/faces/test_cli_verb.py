@@ -63,7 +63,8 @@ GIVEN: Final[Mapping[str, str]] = {
     "allowances": "asks",
     "models": "",
     "figures": "",
-    "forget": "1 --workflow rests",
+    "forget": "1 --workflow rests --yes",
+    "forgettable": "1 --workflow rests",
     "export": "all.jsonl",
     "import_": "missing.jsonl",
     "questions": "asks",
@@ -84,7 +85,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "unpair": "phone Ada",
     "asked": "x4mW0c2o3bJQm1h4s7pLzA",
     "answer": "x4mW0c2o3bJQm1h4s7pLzA yes 3f9a",
-    "remove": "checks",
+    "remove": "checks --yes",
     "resume": "checks",
     "retry": "{failed_run}",
     "revoke": "asks sheet.append",
@@ -143,7 +144,7 @@ REFUSED: Final = frozenset(
         *("tidy", "amend", "revoke_allowance", "new_link", "receive"),
         *("revoke_token", "sign_in", "sign_out", "who", "decline", "prove"),
         *("pair", "unpair", "asked", "adopt", "proposal", "simulate", "offered", "pin"),
-        *("begin_oauth", "finish_oauth", "write", "forget", "import_"),
+        *("begin_oauth", "finish_oauth", "write", "forget", "forgettable", "import_"),
     }
 )
 # Commands whose help has examples of its own, with what only they can do.

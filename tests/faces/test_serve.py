@@ -32,6 +32,7 @@ from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.delivery import JournalStatus
 from duly.store.migrate import SCHEMA_VERSION
+from tests.faces import cli_stand
 from tests.faces.real import (
     PATIENCE_S,
     call,
@@ -335,6 +336,29 @@ def test_a_line_of_json_has_the_id_that_why_takes(capsys: pytest.CaptureFixture[
     assert settled["why"] == settled["mutation"] == "mutation_1"
     assert plain.keys() == {"at", "level", "logger", "message"}
     assert "text" not in failed
+
+
+def test_duly_why_takes_each_id_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U7: a run that failed, a call that waits, a lost outcome, a deploy: `why` explains each."""
+    folder = tmp_path / "project"
+    facts = cli_stand.prepare(folder)
+
+    async def journal() -> list[Journaled]:
+        async with build_host(cli_stand.project(folder)) as host:
+            return await module._journal_since(host, 0)
+
+    told = asyncio.run(journal())
+    capsys.readouterr()
+    with logging_to_stderr(verbose=True, quiet=False, as_json=True):
+        for each in told:
+            module._tell(each)
+    lines = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
+    ids = {each["why"] for each in lines if "why" in each}
+    assert ids >= {facts.proposed, facts.unknown, facts.failed_run, "checks"}
+    for each in sorted(ids):
+        assert cli_stand.answer(folder, "why", each)["reason"]["detail"], each
 
 
 def names(folder: Path, incomplete: str) -> list[str]:

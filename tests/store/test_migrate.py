@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from duly.env import Loop
-from duly.errors import IllegalTransition, StoreUnavailable
+from duly.errors import IllegalTransition, StoreNewer, StoreUnavailable
 from duly.store import Store, disk
 from duly.store.base import Durability
 from duly.store.migrate import APPLICATION_ID
@@ -41,6 +41,32 @@ THIRD = Schema(notebook.SCHEMA_TEXT, notebook.STATEMENTS, version=3, migrations=
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "duly.db"
+
+
+def test_a_store_of_a_newer_schema_is_refused_and_stays_as_it_was(path: Path) -> None:
+    """H4: it names both versions, writes no copy, and lets go of the file."""
+
+    async def story(env: Loop) -> None:
+        backend = await open_notebook(path, env)
+        await backend.transact(write("kept"), BARRIER)
+        await backend.close()
+        await (await open_sqlite(path, env, schema=THIRD)).close()
+        path.with_name(f"{path.name}.v1.backup").unlink()
+        files, whole = files_beside(path), content(path)
+        for _ in range(2):  # a lock that was kept would refuse the second in other words
+            with pytest.raises(StoreNewer) as refused:
+                await open_notebook(path, env)
+            assert refused.value.code == "store_newer"
+            assert refused.value.facts == {"found": 3, "known": 1}
+        assert content(path) == whole
+        log = path.with_name(f"{path.name}-wal")  # made by looking, and empty
+        assert {*files_beside(path)} - {log.name} == {*files}
+        assert not log.exists() or content(log) == b""
+        backend = await open_sqlite(path, env, schema=THIRD)
+        assert await backend.transact(notebook.read, READ) == ["kept"]
+        await backend.close()
+
+    run(story)
 
 
 def test_an_older_store_is_copied_and_brought_up(path: Path) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from duly.env import Boot
+from duly.env import Boot, Lag
 
 R = TypeVar("R")
 
@@ -25,6 +25,7 @@ class VirtualEnv:
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.blocking_calls = 0
+        self.lag = Lag()
 
     def now_ms(self) -> int:
         return self._now_ms

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duly.connectors.raised import is_of_a_signal, tame
-from duly.env import CALL
+from duly.env import CALL, Lag, precise_s
 from duly.errors import UnknownOutcome
 from duly.rules.failure import answer_of
 from duly.rules.word import Answer
@@ -52,6 +52,7 @@ class LoopPlace:
     step: int = 0
     thread_id: int = 0
     on_step: Callable[[], None] | None = None  # called before every step
+    lag: Lag | None = None  # where it is noted how long a step held the loop
 
 
 class Watch:
@@ -269,6 +270,7 @@ class Guarded(Coroutine[Any, Any, Any]):
         pace.thread_id = threading.get_ident()
         if pace.on_step is not None:
             pace.on_step()
+        begun_s = precise_s()
         try:
             return step(*args)
         except (SystemExit, KeyboardInterrupt) as error:
@@ -278,3 +280,5 @@ class Guarded(Coroutine[Any, Any, Any]):
             raise tame(error) from None
         finally:
             pace.tool = before
+            if pace.lag is not None:
+                pace.lag.note(precise_s() - begun_s)

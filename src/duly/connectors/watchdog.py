@@ -16,6 +16,7 @@ import threading
 from typing import Final
 
 from duly.connectors.watch import LoopPlace
+from duly.env import Lag
 
 TICK_S: Final = 1.0
 TICKS: Final = 5  # so many ticks in one step are logged, then again each time they have doubled
@@ -26,13 +27,13 @@ log = logging.getLogger("duly.connectors")
 class Watchdog:
     """Checks at every tick whether the same step of a call is still running."""
 
-    def __init__(self, pace: LoopPlace, *, tick_s: float = TICK_S) -> None:
+    def __init__(self, pace: LoopPlace, *, tick_s: float = TICK_S, lag: Lag | None = None) -> None:
         self._pace = pace
         self._tick_s = tick_s
         self._woken = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-        pace.on_step = self.wake
+        pace.on_step, pace.lag = self.wake, lag
 
     def wake(self) -> None:
         """Start checking; called before every step, so it must cost next to nothing."""

@@ -48,7 +48,7 @@ OPEN_ROWS: Final = (
     MutationStatus.NEEDS_RECONCILE,
     MutationStatus.INDETERMINATE,
 )
-UNFINISHED: Final = tuple(each for each in DeliveryStatus if each is not DeliveryStatus.DONE)
+UNFINISHED: Final = (DeliveryStatus.WAITING, DeliveryStatus.RUNNING, DeliveryStatus.DEAD)
 
 
 class Figures(HasDesk):
@@ -64,7 +64,7 @@ class Figures(HasDesk):
         desk = self._desk()
         begun_s = precise_s()
         await give_turn()
-        lag_s = precise_s() - begun_s
+        lag_s = max(precise_s() - begun_s, desk.parts.env.lag.longest_s())
         open_now = await desk.ask(lambda tx: tuple(_list_open(tx, desk)))
         backend = desk.parts.store.backend
         size = [await backend.count_bytes()] if isinstance(backend, HasSize) else []

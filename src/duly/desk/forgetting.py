@@ -7,13 +7,15 @@ Law 2: when the act returns, its blobs are gone too, and the log of a SQLite fil
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from duly.desk.base import USER, HasDesk, find_history, find_topic
+from duly.desk.sight import Sight
 from duly.errors import Invalid, NotFound, see, short
-from duly.rules.forgetting import Forgotten
-from duly.rules.verb import Scope, act
-from duly.store import certificate, people
+from duly.rules.forgetting import Forgettable, Forgotten
+from duly.rules.verb import Scope, act, question
+from duly.store import certificate, forgetting, people
 from duly.store.base import Transaction
 from duly.store.certificate import InputRow
 from duly.store.record import WorkflowRow
@@ -22,6 +24,34 @@ from duly.store.sqlite import SqliteBackend
 
 class Forgetting(HasDesk):
     """What a person does for another one who asks to be forgotten; `by` says who."""
+
+    @question(scope=Scope.ADMIN, follow=False, example={"id": "42", "workflow": "invoices"})
+    async def forgettable(
+        self,
+        id: str,  # noqa: A002  # as in `certificate`
+        *,
+        workflow: str | None = None,
+        topic: str | None = None,
+    ) -> Forgettable:
+        """Show what forgetting an input would erase, in counts and titles; nothing is changed.
+
+        It is refused as forgetting would be: while anything of it is open.
+        """
+        # Rules: H5.
+        desk = self._desk()
+        sight = Sight.of(desk.parts)
+
+        def look(tx: Transaction) -> Forgettable:
+            workflow_id, event = _find(tx, id, workflow, topic)
+            found = forgetting.foresee(tx, workflow_id, event.seq, desk.now_ms)
+            return replace(
+                found,
+                title=sight.text(found.title),
+                events=tuple(map(sight.text, found.events)),
+                changes=tuple(map(sight.text, found.changes)),
+            )
+
+        return await desk.ask(look)
 
     @act(scope=Scope.ADMIN, example={"id": "42", "workflow": "invoices"})
     async def forget(

@@ -24,6 +24,7 @@ BY_CHARS_MAX: Final = 200
 TITLE_CHARS_MIN: Final = 12  # a shorter title is too common to look for in other texts
 ID_CHARS_MIN: Final = 6  # so is a shorter message id: `1`, `text`
 PAYLOAD_BYTES_MAX: Final = 4000
+TITLES_MAX: Final = 10  # that are shown before something is erased
 _BLOB: Final = re.compile(r'"blob":\s?"([0-9a-f]{64})"')
 _WILD: Final = re.compile(r"([\\%_])")
 
@@ -49,12 +50,35 @@ class OtherCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgettable:
+    """What would be erased with an input: how much, and the titles of what a person knows by one.
+
+    `title` is that of the input; `erased` is the sentence that stands in its place, if it was
+    erased before. `events` are the titles of events that came of it, `changes` those of changes, at
+    most `TITLES_MAX` of each; the counts are whole, and `event_count` counts the input too.
+    """
+
+    workflow: str
+    topic: str
+    message_id: str
+    title: str
+    erased: str | None
+    event_count: int
+    run_count: int
+    mutation_count: int
+    bus_event_count: int
+    events: tuple[str, ...]
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """What was erased with an input, and which copies are not in reach of it.
 
     `states` names handlers whose present state speaks of it, `elsewhere` inputs of other workflows
     that came from the same event of the bus, `kept_blobs` blobs that something open needs too, and
-    `backups` the backups and exports since it came in. With an id that is too short, runs that
+    `backups` the backups and exports since it came in. `erased_before` is the sentence of an
+    earlier erasing. With an id that is too short, runs that
     only mention it were not looked for (`is_looked_for`).
     """
 
@@ -72,6 +96,7 @@ class Forgotten:
     elsewhere: tuple[OtherCopy, ...] = ()
     backups: tuple[str, ...] = ()
     is_looked_for: bool = True
+    erased_before: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:

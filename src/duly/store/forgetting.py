@@ -22,6 +22,8 @@ from duly.rules.deferral import DeferredStatus
 from duly.rules.delivery import OWN_SOURCE
 from duly.rules.forgetting import (
     ERASED_ARGS,
+    TITLES_MAX,
+    Forgettable,
     Forgotten,
     NotOver,
     OtherCopy,
@@ -98,6 +100,7 @@ def forget(
     _refuse_open(tx, extent, now)
     flawed = _check_key(tx, extent)
     elsewhere = _list_copies(tx, extent)
+    before = _find_erased(tx, workflow_id, seq)
     sentence = say_erased(action.by, now)
     tx.write("put_erased", workflow_id=workflow_id, content=-seq, title=sentence)
     ((sentence,),) = tx.all("get_erased", workflow_id=workflow_id, content=-seq)
@@ -137,7 +140,39 @@ def forget(
         elsewhere=elsewhere,
         backups=tuple(each for (each,) in backups),
         is_looked_for=not is_common(extent.message_id),
+        erased_before=before,
     )
+
+
+def foresee(tx: Transaction, workflow_id: str, seq: int, now: int) -> Forgettable:
+    """Tell what `forget` would erase at this moment, or refuse as it would; change nothing."""
+    name = people.get_workflow(tx, workflow_id).name
+    extent = _measure(tx, workflow_id, seq, EVENTS_MAX, RUNS_MAX)
+    _refuse_open(tx, extent, now)
+    _check_key(tx, extent)
+    root, *others = (
+        tx.one("get_erased", workflow_id=workflow_id, content=each.content)
+        for each in extent.events[: TITLES_MAX + 1]
+    )
+    return Forgettable(
+        name,
+        extent.topic,
+        extent.message_id,
+        "" if root is None else root[0],
+        _find_erased(tx, workflow_id, seq),
+        len(extent.events),
+        len(extent.runs),
+        len(extent.rows),
+        len(extent.bus_events) + len(extent.deferred),
+        tuple(each[0] for each in others if each is not None),
+        tuple(each.title or each.tool for each in extent.rows[:TITLES_MAX]),
+    )
+
+
+def _find_erased(tx: Transaction, workflow_id: str, seq: int) -> str | None:
+    """Return what stands where an input stood that was erased before."""
+    found = tx.one("get_erased", workflow_id=workflow_id, content=-seq)
+    return None if found is None else found[0]
 
 
 # -- What came of it ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from duly.rules.outage import Outage
 from duly.rules.retention import FINAL
 from duly.rules.schedule import DAY_MS
 from duly.rules.seal import judge, make_seal
-from duly.rules.word import Act, Known, MutationStatus, Status
+from duly.rules.word import Act, Known, Status
 from duly.store import recording, statements
 from duly.store.base import Fence, Transaction, stale
 from duly.store.record import (
@@ -37,7 +37,7 @@ from duly.store.record import (
 )
 from duly.store.run import write_stop
 from duly.store.seal import seal_end, seal_late
-from duly.store.tally import note_row, note_tool
+from duly.store.tally import note_row, note_send, note_tool
 
 NO_BOOT: Final = Boot(None, 0)  # of a caller that does not know it: nothing is compared with it
 
@@ -379,6 +379,8 @@ def open_row(
         now=now,
     )
     note_row(run_id, new.row, call.tool)
+    if sent_at is not None:
+        note_send(run_id)
     if call.reads is not None:
         recording.keep_reads(tx, run_id, Step.MUTATE, call.reads)
     return key
@@ -415,7 +417,7 @@ def _send_row(
     )
     (mutation_id,) = statements.must(sent, f"The mutation of run {run_id}")
     row = read_mutation(tx, mutation_id)
-    note_row(run_id, MutationStatus.IN_FLIGHT)
+    note_send(run_id)
     return row
 
 

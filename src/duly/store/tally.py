@@ -6,6 +6,8 @@ Law 2: a move is counted once its transaction is committed. A body that is run a
        again, and those of the attempt before are forgotten.
 Law 3: what is counted has few names: statuses, tools, models. The tools that are remembered by run
        are bounded; the oldest is forgotten first.
+Law 4: `in_flight` counts sends, not rows that reach this status: a row gets there by an approval,
+       too, and stays there while its call is sent once more.
 
 A verb runs in one thread from its beginning to its end. The parts of verbs note their moves in a
 list of that thread, so no transaction and no verb carries one more argument.
@@ -17,6 +19,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
+
+from duly.rules.word import MutationStatus
 
 R = TypeVar("R")
 
@@ -53,10 +57,19 @@ def note(name: str, *labels: str, by: float = 1) -> None:
 
 
 def note_row(held_by: str, status: str, tool: str | None = None) -> None:
-    """Note that the ledger row which a run holds has moved (L1)."""
+    """Note that the ledger row which a run holds has moved (L1).
+
+    A row is in flight from a person's yes on, before it is sent: its send is noted instead (law 4).
+    """
     if tool is not None:
         note(_SEEN, held_by, tool)
-    note(MUTATIONS, held_by, status)
+    if status != MutationStatus.IN_FLIGHT:
+        note(MUTATIONS, held_by, status)
+
+
+def note_send(held_by: str) -> None:
+    """Note that the call of a row is written down as sent: the first time, or once more (L2)."""
+    note(MUTATIONS, held_by, MutationStatus.IN_FLIGHT)
 
 
 def note_tool(held_by: str, tool: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from duly.fact import NO_FACTS, Offer
+from duly.words.forgetting import was_erased
 from duly.words.noun import plural
 from duly.words.oauth import say_signed_in
 from duly.words.phrase import in_quotes
@@ -114,7 +115,9 @@ def _forget(made: Answer, _: Args) -> str:
     rest = [text.format(each) for text, found in left for each in found]
     more = f" Still there: {'; '.join(rest)}." if rest else ""
     looked = "" if made["is_looked_for"] else UNSEARCHED
-    return f"Erased: {told}. Message ids, keys and digests stay.{more}{looked}"
+    before = made["erased_before"]
+    what = f"Erased: {told}" if before is None else f"It {was_erased(before)}; once more: {told}"
+    return f"{what}. Message ids, keys and digests stay.{more}{looked}"
 
 
 def _export(made: Answer, _: Args) -> str:

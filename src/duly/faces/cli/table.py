@@ -217,7 +217,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "proposal": Row(WRITE, "Show a proposed source."),
     "adopt": Row(WRITE, "Put a proposed source to use.", is_moving=True),
     "decline": Row(WRITE, "Turn a proposal down."),
-    "remove": Row(WRITE, "Take a workflow out of service."),
+    "remove": Row(WRITE, "Take a workflow out of service.", f"{HERE}.erase:remove"),
     "service": Row(KEEP, "Let systemd run the host.", f"{HERE}.systemd:service"),
     "service install": Row(KEEP, "Write the unit and start it.", f"{HERE}.systemd:install"),
     "service status": Row(KEEP, "Show how the service is.", f"{HERE}.systemd:status"),
@@ -253,7 +253,13 @@ ROWS: Final[Mapping[str, Row]] = {
         "Remove finished history the policy does not keep.",
         meanwhile="Tidying the store …",
     ),
-    "forget": Row(KEEP, "Erase an input and everything made from it.", meanwhile="Erasing it …"),
+    "forget": Row(
+        KEEP,
+        "Erase an input and everything made from it.",
+        f"{HERE}.erase:forget",
+        meanwhile="Erasing it …",
+    ),
+    "forgettable": Row(KEEP, "Show what forgetting an input would erase."),
     "open": Row(
         RUN,
         "Print a link that signs a browser in.",

@@ -265,3 +265,14 @@ update store set key_name = null
 -- count_bytes
 -- How large the database is, as the server's own files say.
 select pg_database_size(current_database())
+
+-- empty_run
+-- As in upkeep.sql; the server has no rowid, and finds room for itself.
+update run set emptied = 1, prepared = null, wake_at_asked = null, result = null, state_before = null, state_after = null,
+  clock_at = null, seed = null, error = null, escalated = null, calls = null, logs = null
+where id = :id and open = 0
+
+-- empty_mutation
+-- As in upkeep.sql.
+update mutation set args = :args, title = :title, args_proposed = null, result = null, error = null
+where run_id = :run_id and (status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped')

@@ -167,13 +167,14 @@ delete from run where id = :id and open = 0
 
 -- empty_run
 -- The skeleton: whose, which version and handler, how far it got, how it ended, when. The ledger names it (L1).
-update run set emptied = 1, prepared = null, wake_at_asked = null, result = null, state_before = null, state_after = null,
-  clock_at = null, seed = null, error = null, escalated = null, calls = null, logs = null
+-- SQLite joins no pages when a row becomes short in its place; another rowid takes the row out and puts it in again.
+update run set rowid = (select min(rowid) - 1 from run), emptied = 1, prepared = null, wake_at_asked = null, result = null,
+  state_before = null, state_after = null, clock_at = null, seed = null, error = null, escalated = null, calls = null, logs = null
 where id = :id and open = 0
 
 -- empty_mutation
--- Inputs, key, state, refusal and send times stay: they decide keys and daily limits (L7, A1).
-update mutation set args = :args, title = :title, args_proposed = null, result = null, error = null
+-- Inputs, key, state, refusal and send times stay: they decide keys and daily limits (L7, A1). The rowid as above.
+update mutation set rowid = (select min(rowid) - 1 from mutation), args = :args, title = :title, args_proposed = null, result = null, error = null
 where run_id = :run_id and (status = 'applied' or status = 'failed' or status = 'rejected' or status = 'skipped')
 
 -- journal_turn
