@@ -29,7 +29,9 @@ SCHEMA: Final = re.compile(r"^SCHEMA_VERSION = (\d+)$", re.MULTILINE)
 HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 UNRELEASED: Final = "Unreleased"
 EARLY, ALPHA = "Development Status :: 2 - Pre-Alpha", "Development Status :: 3 - Alpha"
-PLACES: Final = ("src/duly/__init__.py", "README.md")
+SOURCE: Final = "src/duly/__init__.py"
+# Where the version stands, and how. What was measured keeps the version it was measured with.
+PLACES: Final = {SOURCE: '__version__ = "{}"', "README.md": "This is version {}, "}
 NAME: Final = re.compile(r"^[A-Za-z0-9_.-]+")
 
 
@@ -40,7 +42,7 @@ def disagreements(root: Path = ROOT) -> list[str]:
 
 def version_of(root: Path) -> tuple[str, str, bool]:
     """Return the version of a tree, its number, and whether it is in development."""
-    found = VERSION.search(_read(root, PLACES[0]))
+    found = VERSION.search(_read(root, SOURCE))
     assert found is not None, "the version is no X.Y.Z or X.Y.Z.devN"
     return found[1], found[2], found[3] is not None
 
@@ -63,8 +65,8 @@ def make(root: Path, number: str, day: date) -> None:
     whole, old, is_developed = version_of(root)
     assert is_developed, f"{whole} is a release already: begin the next version first"
     assert _parts(number) >= _parts(old), f"{whole} is newer"
-    for place in PLACES:
-        _change(root, place, whole, number)
+    for place, form in PLACES.items():
+        _change(root, place, form.format(whole), form.format(number))
     _change(root, "CHANGELOG.md", f"## {UNRELEASED}", section(number, schema_of(root), day))
     if EARLY in _read(root, "pyproject.toml"):
         _change(root, "pyproject.toml", EARLY, ALPHA)
@@ -77,8 +79,8 @@ def begin(root: Path, whole: str) -> None:
     old, number, is_developed = version_of(root)
     assert not is_developed, f"{old} is in development already"
     assert _parts(found[1]) > _parts(number), f"{old} is not older"
-    for place in PLACES:
-        _change(root, place, old, whole)
+    for place, form in PLACES.items():
+        _change(root, place, form.format(old), form.format(whole))
     newest = HEADING.search(_read(root, "CHANGELOG.md"))
     assert newest is not None
     _change(root, "CHANGELOG.md", newest[0], f"## {UNRELEASED}\n\n{newest[0]}")
@@ -96,7 +98,7 @@ def _parts(number: str) -> list[int]:
 
 def _version(root: Path) -> Iterator[str]:
     whole, _, is_developed = version_of(root)
-    if f"This is version {whole}, " not in _read(root, "README.md"):
+    if PLACES["README.md"].format(whole) not in _read(root, "README.md"):
         yield f"README.md does not say: This is version {whole}"
     project = tomllib.loads(_read(root, "pyproject.toml"))["project"]
     if project.get("dynamic") != ["version"] or "version" in project:

@@ -48,6 +48,13 @@ def test_this_tree_agrees_with_itself() -> None:
     assert release.disagreements() == []
 
 
+def test_a_fault_can_be_reported_without_an_address_of_ours() -> None:
+    """U6: the site that hosts the repository has a form for it; a profile may have no address."""
+    text = (house.ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert "*Report a vulnerability*" in text
+    assert "profile" not in text
+
+
 def test_a_release_is_made_by_one_edit_and_agrees(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
