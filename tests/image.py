@@ -68,7 +68,7 @@ if has_project:
     duly("deploy", "--grant")
     wait(lambda: read("approvals"), "no letter waits for a yes")
     (asked,) = read("approvals")
-    duly("approve", asked["mutation"])
+    duly("approve", asked["mutation"], "--yes")
     letter = pathlib.Path("outbox/ada.txt")
     wait(lambda: letter.exists() and "Ada" in letter.read_text(), "no letter")
 else:
