@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,16 @@ def copied(folder: str) -> list[str]:
 
 def test_every_folder_with_an_image_is_looked_at() -> None:
     assert {each.parent.name for each in SHARED.rglob("Dockerfile*")} == {*FOLDERS}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_image_has_a_python_on_which_all_tests_run(folder: str) -> None:
+    """U6: those are the classifiers (decision 564)."""
+    project = tomllib.loads((SHARED.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    told = (each.split(" :: ") for each in project["project"]["classifiers"])
+    tested = {words[-1] for words in told if words[1] == "Python"}
+    (base,) = (rest for word, rest in instructions(folder) if word == "FROM")
+    assert base.removeprefix("python:").removesuffix("-slim") in tested
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
