@@ -4,13 +4,15 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 STAMP := .venv/.ready
+# The metadata of an editable installation keep the version that stood in the source then.
+OWN := .venv/.installed
 # What one process compiles is kept for the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup browser mail-server pictures demo test check quick hook slow breaks conformance mutants fire proof where docs site bench crash-window lock clean
 .DEFAULT_GOAL := test
 
-setup: $(STAMP)
+setup: $(OWN)
 
 # uv only reads the lock; pip fetches, so whatever index, proxy or certificate this machine's pip
 # is set up for is the one that is used (docs/decisions/006-hatchling-and-uv.md).
@@ -23,6 +25,9 @@ $(STAMP): pyproject.toml uv.lock Makefile
 	@$(BIN)/uv export --quiet --frozen --no-hashes --no-emit-project --output-file .venv/requirements.txt
 	@echo "3/4 Installing what Duly and its tests need (the longest part: about half a minute)"
 	@$(BIN)/pip install --quiet --quiet --requirement .venv/requirements.txt
+	@touch $@
+
+$(OWN): $(STAMP) src/duly/__init__.py
 	@echo "4/4 Installing Duly itself"
 	@$(BIN)/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

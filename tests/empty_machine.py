@@ -3,6 +3,7 @@
     python -m tests.empty_machine                   # some minutes; needs root, fetches packages
     python -m tests.empty_machine --fresh FOLDER    # keep the fresh file system for the next time
     python -m tests.empty_machine --whole           # all of `make test` in place of a sample
+    python -m tests.empty_machine --suite trixie    # another Debian, with another Python
 
 Law 1: an ordinary user does everything. Root types one thing: `make browser mail-server`.
 Law 2: each step is tried, also after one that went wrong; the last line is one object with counts.
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.house import ROOT
-from tests.machine import PATH, Machine, making
+from tests.machine import PATH, SUITE, Machine, making
 
 USER: Final = "visitor"
 TREE: Final = f"/home/{USER}/duly"
@@ -117,10 +118,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.empty_machine")
     parser.add_argument("--fresh", type=Path)
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--suite", default=SUITE, metavar="NAME")
     wanted = parser.parse_args()
-    with making(wanted.fresh) as machine:
+    with making(wanted.fresh, suite=wanted.suite) as machine:
+        python = machine.run("python3", "--version").stdout.strip()
+        print(f"Debian {wanted.suite}, {python}", file=sys.stderr, flush=True)
         wrong = walk(machine, is_whole=wanted.whole)
-    print(json.dumps({"steps": len([*steps(is_whole=wanted.whole)]), "wrong": wrong}))
+    count = len([*steps(is_whole=wanted.whole)])
+    print(json.dumps({"python": python, "steps": count, "wrong": wrong}))
     return 1 if wrong else 0
 
 

@@ -3,10 +3,11 @@
     python -m tests.image                     # some minutes; needs root, fetches packages
     python -m tests.image --fresh FOLDER      # keep the fresh file system for the next time
 
-What is the same: the instructions of `examples/container/Dockerfile`, typed in order; the installed
-wheel; its user, variables, command and health check; no capability and no new privilege; a disk
-that is read-only but for /project and an empty /tmp; processes and a network of its own; SQLite and
-PostgreSQL. The hostile corpus runs in it, against the wheel.
+What is the same: the instructions of both files in `examples`, typed in order; the installed wheel;
+its user, variables, command and health check; the first command of the compose file, in an empty
+volume; no capability and no new privilege; a disk that is read-only but for /project and an empty
+/tmp; processes and a network of its own; SQLite and PostgreSQL. The hostile corpus runs in the
+first image, against the wheel.
 
 What is not: the base image (Debian's python3 in its place), the layers, a way to the outside, the
 limits of a container, and the engine's filter of system calls.
@@ -56,20 +57,26 @@ def wait(is_there, what):
         assert time.monotonic() < ends_s, what
         time.sleep(0.5)
 
-command, check = json.loads(sys.argv[1])
-duly("init", "--template", "mail-to-table", "mails")
-for each in pathlib.Path("mails").iterdir():
-    each.rename(each.name)
+def read(*words):
+    return json.loads(subprocess.check_output(["duly", *words, "--json"]))
+
+command, check, has_project = json.loads(sys.argv[1])
 host = subprocess.Popen(command)
 wait(lambda: subprocess.run(check, capture_output=True).returncode == 0, "it was never well")
 duly("doctor")
-duly("deploy", "--grant")
-table = pathlib.Path("table/mails.csv")
-wait(lambda: table.exists() and len(table.read_text().splitlines()) == 4, "no row for each mail")
+if has_project:
+    duly("deploy", "--grant")
+    wait(lambda: read("approvals"), "no letter waits for a yes")
+    (asked,) = read("approvals")
+    duly("approve", asked["mutation"], "--yes")
+    letter = pathlib.Path("outbox/ada.txt")
+    wait(lambda: letter.exists() and "Ada" in letter.read_text(), "no letter")
+else:
+    duly("status")
 host.send_signal(signal.SIGTERM)
 assert host.wait(150) == 0, "it did not stop in order"
 assert subprocess.run(check, capture_output=True).returncode, "a host that is gone is well"
-print("three mails, three rows")
+print("one note, one yes, one letter" if has_project else "well, and stopped in order")
 """
 
 
@@ -87,6 +94,13 @@ def check_of(folder: str) -> list[str]:
     return command
 
 
+def first_of(folder: str) -> list[str]:
+    """Return what the comment of a compose file tells a person to run in the host first."""
+    text = (FILES / folder / "compose.yaml").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^#   docker compose run --rm host (.+)$", text, re.MULTILINE)
+    return shlex.split(found)
+
+
 @dataclass(slots=True)
 class Image:
     """What the instructions of a file have made so far."""
@@ -102,17 +116,19 @@ class Image:
         """Follow one instruction; one that is not known here is an error."""
         match word:
             case "FROM":  # python and pip by these names, where the base image has them
-                self._must("python3", "-m", "venv", "/usr/local")
+                self._must("sh", "-c", "! id duly || userdel --remove duly; rm -rf /tmp/*")
+                self._must("python3", "-m", "venv", "--clear", "/usr/local")
             case "COPY":
-                *sources, target = rest.split()
+                *sources, target = (each for each in rest.split() if not each.startswith("--"))
+                place = self.machine.root / Path("/", self.folder, target).relative_to("/")
                 for path in (found for each in sources for found in context.glob(each)):
-                    place = self.machine.root / target.lstrip("/")
                     shutil.copy(path, place / path.name if target.endswith("/") else place)
             case "RUN":
                 self._must("sh", "-ec", rest)
             case "USER":
                 self.user = rest
             case "WORKDIR":
+                self._must("mkdir", "--parents", rest)
                 self.folder = rest
             case "ENV":
                 self.environ |= dict(each.split("=", 1) for each in shlex.split(rest))
@@ -133,18 +149,18 @@ class Image:
     def run(
         self,
         *words: str,
-        project: Path,
+        project: Path | None = None,
         environ: Mapping[str, str] = NOTHING,
         binds: Mapping[Path, str] = NOTHING,  # type: ignore[assignment]  # empty
     ) -> tuple[int, str]:
         """Run a command as its compose file does; return its exit status and what it said."""
-        (volume,) = self.volumes
+        volumes = {} if project is None else {project: self.volumes[0]}
         done = self.machine.run(
             *words,
             user=self.user,
             folder=self.folder,
             environ={**self.environ, **environ},
-            binds={project: volume, **binds},
+            binds={**volumes, **binds},
             is_shut=True,
         )
         return done.returncode, done.stdout + done.stderr
@@ -155,6 +171,8 @@ def build(machine: Machine, folder: str) -> Image:
     image = Image(machine)
     with tempfile.TemporaryDirectory() as name:
         build_wheel(Path(name))
+        for path in (FILES / folder).glob("*.toml"):
+            shutil.copy(path, name)
         for word, rest in instructions(folder):
             image.follow(word, rest, Path(name))
     return image
@@ -184,22 +202,31 @@ def project_of(image: Image, folder: Path) -> Iterator[Path]:
 def walk(machine: Machine) -> Iterator[tuple[str, int, str]]:
     """Build and use the image; yield what was tried, its exit status and what it said."""
     image, near = build(machine, "container"), machine.root.parent
-    words = ("python", "-c", DRIVER, json.dumps([image.command, check_of("container")]))
+    words = ("python", "-c", DRIVER, json.dumps([image.command, check_of("container"), True]))
     key = {"DULY_KEY": "A" * 43 + "="}
+    first = first_of("container")
     with project_of(image, near) as project:
+        yield ("the first command", *image.run(*first, project=project, environ=key))
         yield ("on SQLite", *image.run(*words, project=project, environ=key))
     server = near / "server"
     try:
         start(server, "fsync=on", "full_page_writes=on")  # as `duly doctor` asks for
         url = address(Path("/srv"))
+        own, binds = {**key, "DULY_URL": url}, {server: "/srv"}
         with project_of(image, near) as project:
-            own = {**key, "DULY_URL": url}
-            yield (
-                "on PostgreSQL",
-                *image.run(*words, project=project, environ=own, binds={server: "/srv"}),
-            )
+            image.run(*first, project=project, environ=own)
+            said = image.run(*words, project=project, environ=own, binds=binds)
+            yield ("on PostgreSQL", *said)
+        yield from attack(image, near)
+        fleet = build(machine, "fleet")
+        words = (*words[:3], json.dumps([fleet.command, check_of("fleet"), False]))
+        yield ("a host of a fleet", *fleet.run(*words, environ=own, binds=binds))
     finally:
         stop(server)
+
+
+def attack(image: Image, near: Path) -> Iterator[tuple[str, int, str]]:
+    """Run the hostile corpus in the image, against its wheel."""
     add_corpus(image)
     own = {"PYTHONPATH": f"{TESTS}/packages:{TESTS}", "HOME": "/tmp", "TEST_EVERY_CASE": "1"}
     line = f"cd {TESTS} && exec python -m pytest -p no:cacheprovider {' '.join(CORPUS)}"

@@ -27,7 +27,7 @@ from typing import Final, NoReturn
 from tests.house import ROOT
 
 PACKAGES: Final = ("python3", "python3-venv", "make")
-RELEASE: Final = "bookworm"  # the oldest one whose Python is new enough
+SUITE: Final = "bookworm"  # the oldest one whose Python is new enough
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE_S: Final = 3600
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -116,8 +116,13 @@ class Machine:
 
 
 @contextmanager
-def making(keep: Path | None = None, packages: Sequence[str] = PACKAGES) -> Iterator[Machine]:
-    """Make a machine; `keep` is where the files of a fresh one are, or are kept for the next."""
+def making(
+    keep: Path | None = None, packages: Sequence[str] = PACKAGES, suite: str = SUITE
+) -> Iterator[Machine]:
+    """Make a machine; `keep` is where the files of a fresh one are, or are kept for the next.
+
+    The suite is a release of Debian, by its code name; each has another Python.
+    """
     if os.geteuid() != 0 or not sys.platform.startswith("linux"):
         _give_up()
     with tempfile.TemporaryDirectory(prefix="machine-") as name:
@@ -125,7 +130,7 @@ def making(keep: Path | None = None, packages: Sequence[str] = PACKAGES) -> Iter
         folder.chmod(0o755)  # other users reach what is below
         fresh = folder / "fresh" if keep is None else keep
         if not (fresh / "etc/os-release").exists():
-            _fetch(fresh, packages)
+            _fetch(fresh, packages, suite)
         root = folder / "root"
         if keep is None:
             fresh.rename(root)
@@ -140,7 +145,7 @@ def _give_up() -> NoReturn:
     raise SystemExit(NOT_HERE)
 
 
-def _fetch(folder: Path, packages: Sequence[str]) -> None:
+def _fetch(folder: Path, packages: Sequence[str], suite: str) -> None:
     if shutil.which("debootstrap") is None and shutil.which("apt-get") is not None:
         _must("apt-get", "update", "--quiet=2")
         _must("apt-get", "install", "--yes", "--quiet=2", "debootstrap")
@@ -150,7 +155,7 @@ def _fetch(folder: Path, packages: Sequence[str]) -> None:
     draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     wanted = ("--variant=minbase", f"--include={','.join(packages)}")
-    _must(program, *wanted, RELEASE, str(draft))
+    _must(program, *wanted, suite, str(draft))
     _tell_index(draft)
     draft.rename(folder)
 

@@ -1,12 +1,14 @@
-"""What must agree before a release, and the one edit that makes it.
+"""What must agree before a release, the one edit that makes it, and the one that follows it.
 
-    python -m tests.release               # what does not agree; writes nothing
-    python -m tests.release --as 0.1.0    # writes the version, and the changelog's section of today
+    python -m tests.release                     # what does not agree; writes nothing
+    python -m tests.release --as 0.1.0          # the version, and the changelog's section of today
+    python -m tests.release --next 0.1.1.dev0   # afterwards: the version in development
 
 Law 1  A version in development (`0.1.0.dev0`) has its changes under *Unreleased*. A release has a
        section with its number, its date and its schema on top, and nothing is unreleased.
-Law 2  What is written is the version where it stands and the heading of the changelog, no more.
-       Nothing is committed, tagged or uploaded: a person does that.
+Law 2  What is written is the version where it stands, the heading of the changelog and, at the
+       first release, how far Duly is, no more. Nothing is committed, tagged or uploaded: a person
+       does that.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ VERSION: Final = re.compile(r'^__version__ = "((\d+\.\d+\.\d+)(\.dev\d+)?)"$', r
 SCHEMA: Final = re.compile(r"^SCHEMA_VERSION = (\d+)$", re.MULTILINE)
 HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 UNRELEASED: Final = "Unreleased"
-PLACES: Final = ("src/duly/__init__.py", "README.md")
+EARLY, ALPHA = "Development Status :: 2 - Pre-Alpha", "Development Status :: 3 - Alpha"
+SOURCE: Final = "src/duly/__init__.py"
+# Where the version stands, and how. What was measured keeps the version it was measured with.
+PLACES: Final = {SOURCE: '__version__ = "{}"', "README.md": "This is version {}, "}
 NAME: Final = re.compile(r"^[A-Za-z0-9_.-]+")
 
 
@@ -37,7 +42,7 @@ def disagreements(root: Path = ROOT) -> list[str]:
 
 def version_of(root: Path) -> tuple[str, str, bool]:
     """Return the version of a tree, its number, and whether it is in development."""
-    found = VERSION.search(_read(root, PLACES[0]))
+    found = VERSION.search(_read(root, SOURCE))
     assert found is not None, "the version is no X.Y.Z or X.Y.Z.devN"
     return found[1], found[2], found[3] is not None
 
@@ -59,25 +64,46 @@ def make(root: Path, number: str, day: date) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", number), f"{number} is no X.Y.Z"
     whole, old, is_developed = version_of(root)
     assert is_developed, f"{whole} is a release already: begin the next version first"
-    assert [*map(int, number.split("."))] >= [*map(int, old.split("."))], f"{whole} is newer"
-    new = section(number, schema_of(root), day)
-    for place, before, after in (
-        *((place, whole, number) for place in PLACES),
-        ("CHANGELOG.md", f"## {UNRELEASED}", new),
-    ):
-        text = _read(root, place).replace(before, after, 1)
-        (root / place).write_text(text, encoding="utf-8")
+    assert _parts(number) >= _parts(old), f"{whole} is newer"
+    for place, form in PLACES.items():
+        _change(root, place, form.format(whole), form.format(number))
+    _change(root, "CHANGELOG.md", f"## {UNRELEASED}", section(number, schema_of(root), day))
+    if EARLY in _read(root, "pyproject.toml"):
+        _change(root, "pyproject.toml", EARLY, ALPHA)
+
+
+def begin(root: Path, whole: str) -> None:
+    """Make the version of a released tree this one, in development, with nothing changed yet."""
+    found = re.fullmatch(r"(\d+\.\d+\.\d+)\.dev\d+", whole)
+    assert found, f"{whole} is no X.Y.Z.devN"
+    old, number, is_developed = version_of(root)
+    assert not is_developed, f"{old} is in development already"
+    assert _parts(found[1]) > _parts(number), f"{old} is not older"
+    for place, form in PLACES.items():
+        _change(root, place, form.format(old), form.format(whole))
+    newest = HEADING.search(_read(root, "CHANGELOG.md"))
+    assert newest is not None
+    _change(root, "CHANGELOG.md", newest[0], f"## {UNRELEASED}\n\n{newest[0]}")
+
+
+def _change(root: Path, place: str, before: str, after: str) -> None:
+    text = _read(root, place)
+    assert before in text, f"{place} does not have: {before}"
+    (root / place).write_text(text.replace(before, after, 1), encoding="utf-8")
+
+
+def _parts(number: str) -> list[int]:
+    return [*map(int, number.split("."))]
 
 
 def _version(root: Path) -> Iterator[str]:
     whole, _, is_developed = version_of(root)
-    if f"This is version {whole}, " not in _read(root, "README.md"):
+    if PLACES["README.md"].format(whole) not in _read(root, "README.md"):
         yield f"README.md does not say: This is version {whole}"
     project = tomllib.loads(_read(root, "pyproject.toml"))["project"]
     if project.get("dynamic") != ["version"] or "version" in project:
         yield f"pyproject.toml has a version of its own beside {whole}"
-    is_early = any("Pre-Alpha" in each for each in project["classifiers"])
-    if is_early and not is_developed:
+    if EARLY in project["classifiers"] and not is_developed:
         yield "pyproject.toml still calls a release Pre-Alpha"
 
 
@@ -149,10 +175,14 @@ def main(
 ) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.release")
-    parser.add_argument("--as", dest="number", metavar="X.Y.Z")
-    number = parser.parse_args(words).number
-    if number is not None:
-        make(root, number, today())
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--as", dest="number", metavar="X.Y.Z")
+    either.add_argument("--next", dest="whole", metavar="X.Y.Z.devN")
+    wanted = parser.parse_args(words)
+    if wanted.number is not None:
+        make(root, wanted.number, today())
+    if wanted.whole is not None:
+        begin(root, wanted.whole)
     wrong = disagreements(root)
     print("\n".join(wrong) or f"{version_of(root)[0]}: all agrees.")
     return 1 if wrong else 0

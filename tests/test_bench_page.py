@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -9,6 +10,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench import page, picture, report
+from bench.crash_window import figures
+from bench.crash_window.__main__ import SUBJECTS
+from bench.crash_window.figures import Counted
+from bench.crash_window.figures import Row as Death
 from bench.report import Conditions, Idle, Report, Row, Section
 
 QUIET = Conditions("2026-01-02", 5, 2, 0.1, 1.9, 0.02, "3.11.7", "3.50.0", "Linux")
@@ -27,6 +32,36 @@ def test_the_pages_and_the_picture_are_as_the_figures_say() -> None:
         if path.read_text(encoding="utf-8") != content
     ]
     assert stale == []
+
+
+def test_both_tables_of_the_crash_window_are_as_it_was_counted() -> None:
+    """U6: after a change run `python -m bench.crash_window.figures --write`."""
+    counted = figures.kept()
+    assert figures.main([]) == 0, "a page differs"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", counted.on)
+    for page_of in (figures.PAGE, figures.README):
+        text = page_of.read_text(encoding="utf-8")
+        assert counted.said in text
+        for each in counted.rows:
+            assert f"| {each.program} | {each.version} | " in text
+    assert [each.program for each in counted.rows] == [each.label for each in SUBJECTS]
+
+
+def test_a_count_that_is_wrong_is_bold_and_a_change_that_waits_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = [tmp_path / each for each in ("bench.md", "first.md")]
+    for each in pages:
+        each.write_text("a\n<!-- crash window -->\nold<!-- end of crash window -->\nb\n")
+    monkeypatch.setattr(figures, "PAGE", pages[0])
+    monkeypatch.setattr(figures, "README", pages[1])
+    rows = (Death("one", "1", 0, 2, "well"), Death("two", "2", 0, 1, "asks a person"))
+    found = figures.pages(Counted("2026-01-02", "3.11.7", "Linux", rows))
+    assert [*found] == pages
+    for text in found.values():
+        assert "| one | 1 | **0** | **2** | well |\n| two | 2 | 0 | 1 | asks a person |\n" in text
+        assert "old" not in text
+        assert text.endswith("3.11.7 on Linux.\n\n<!-- end of crash window -->\nb\n")
 
 
 def test_facts_come_back_from_json_as_they_were() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import tarfile
 import zipfile
 from importlib import metadata
@@ -109,3 +112,28 @@ def test_the_version_stands_in_one_place() -> None:
     assert metadata.version("duly") == duly.__version__
     text = (house.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert not re.search(r"^version =", text, re.MULTILINE)
+
+
+def test_make_installs_duly_again_when_its_version_changes(tmp_path: Path) -> None:
+    """An editable installation says the version it was made with; a release changes the source."""
+    source = "src/duly/__init__.py"
+    for number, place in enumerate(
+        ("pyproject.toml", "uv.lock", "Makefile", source, ".venv/.ready", ".venv/.installed")
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        if place.startswith("."):
+            (tmp_path / place).touch()
+        else:
+            shutil.copy(house.ROOT / place, tmp_path / place)
+        os.utime(tmp_path / place, (number, number))
+
+    def ask_make() -> str:
+        command = ["make", "--dry-run", "--directory", str(tmp_path), "setup"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert "pip install" not in ask_make()
+    os.utime(tmp_path / source, (10, 10))
+    assert "--editable ." in ask_make()
+    assert "--requirement" not in ask_make()
+    os.utime(tmp_path / "uv.lock", (11, 11))
+    assert "--requirement" in ask_make()

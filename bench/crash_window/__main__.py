@@ -1,6 +1,7 @@
 """Kill each program before and after its effect, start it again, and count the effects.
 
-    python -m bench.crash_window
+    python -m bench.crash_window            # prints the table
+    python -m bench.crash_window --write    # and keeps it for the pages
 
 Every peer gets a virtual environment of its own in a temporary folder, installed by pip from the
 index this machine's pip is set up for. What the table says was counted in the file the effects
@@ -10,14 +11,18 @@ are written to; the last column is what the program itself says about the work.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from signal import SIGKILL
+
+from bench.crash_window.figures import HEADER, Counted, Row, keep
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "bench.crash_window"
@@ -25,12 +30,11 @@ PLACES = ("before", "after")
 AGAIN = "nowhere"  # the task is queued, and no process dies
 PROCESS_S = 120.0
 HUEY_QUIET_S = 20.0  # twice the longest pause of its consumer between two looks
-COLUMNS = ("program", "version", "killed before", "killed after", "what it says, killed after")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program, and what the outside can do for it."""
+    """A program, and what the service can do for it."""
 
     label: str
     package: str
@@ -41,15 +45,25 @@ class Subject:
 
 
 SUBJECTS = (
-    Subject("Duly, the outside can be asked", "duly", tool="asked"),
-    Subject("Duly, the outside writes a key once", "duly", is_keyed=True, tool="keyed"),
+    Subject("Duly, the service can be asked", "duly", tool="asked"),
+    Subject("Duly, the service writes a key once", "duly", is_keyed=True, tool="keyed"),
     Subject("Duly, no key and no way to ask", "duly", tool="silent"),
-    Subject("DBOS, step with retries", "dbos"),
-    Subject("DBOS, the outside writes a key once", "dbos", is_keyed=True),
-    Subject("DBOS, one attempt and a look-up before it", "dbos", is_looked_up=True),
-    Subject("huey, task with retries", "huey"),
-    Subject("huey, a key once, queued again", "huey", is_keyed=True, is_queued_again=True),
-    Subject("huey, a look-up, queued again", "huey", is_looked_up=True, is_queued_again=True),
+    Subject("DBOS, a step with retries", "dbos"),
+    Subject("DBOS at its best: the service writes a key once", "dbos", is_keyed=True),
+    Subject("DBOS at its best: one attempt and a look-up before it", "dbos", is_looked_up=True),
+    Subject("huey, a task with retries", "huey"),
+    Subject(
+        "huey at its best: a key once, queued again by you",
+        "huey",
+        is_keyed=True,
+        is_queued_again=True,
+    ),
+    Subject(
+        "huey at its best: a look-up, queued again by you",
+        "huey",
+        is_looked_up=True,
+        is_queued_again=True,
+    ),
 )
 
 
@@ -152,30 +166,40 @@ def version_of(package: str, python: Path) -> str:
 
 def show(rows: Sequence[Sequence[str]]) -> None:
     """Print rows as a table."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADER))]
     for row in rows:
         print(
             "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
         )
 
 
-def main() -> None:
-    """Count every subject at every place and print one table."""
-    rows: list[tuple[str, ...]] = [COLUMNS]
+def count() -> Counted:
+    """Kill every program at every place."""
+    rows = []
     with tempfile.TemporaryDirectory(prefix="crash-window-") as name:
         folder = Path(name)
         pythons = {package: install(package, folder) for package in ("duly", "dbos", "huey")}
         versions = {package: version_of(package, each) for package, each in pythons.items()}
         for number, subject in enumerate(SUBJECTS):
-            counts = []
+            found = {}
             for place in PLACES:
                 own = folder / f"{number}-{place}"
                 own.mkdir()
-                counts.append(Trial(subject, pythons[subject.package], own).run(place))
-            effects = (str(count.effects) for count in counts)
-            rows.append((subject.label, versions[subject.package], *effects, counts[-1].said))
-    show(rows)
+                found[place] = Trial(subject, pythons[subject.package], own).run(place)
+            before, after = (found[place] for place in PLACES)
+            version = versions[subject.package]
+            rows.append(Row(subject.label, version, before.effects, after.effects, after.said))
+    today = datetime.now(UTC).date().isoformat()
+    return Counted(today, platform.python_version(), platform.system(), tuple(rows))
+
+
+def main(words: Sequence[str]) -> None:
+    """Count, print one table, and keep it if that is wanted."""
+    counted = count()
+    show([HEADER, *(each.cells for each in counted.rows)])
+    if "--write" in words:
+        keep(counted)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -34,6 +34,14 @@ def test_an_unknown_shell_is_wrong_use() -> None:
     assert "'bash', 'zsh', 'fish'" in refused.stderr
 
 
+def test_completion_without_a_shell_names_the_shells_in_one_line() -> None:
+    """U6: what is missing and what it can be, without a code for a line's end."""
+    refused = call(None, "completion")
+    assert refused.exit_code == 2
+    said = "Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish. See `duly completion"
+    assert refused.stderr.startswith(said)
+
+
 def test_pressing_tab_completes_a_command(tmp_path: Path) -> None:
     """U6: the real program, as a shell calls it, without a project."""
     done = subprocess.run(

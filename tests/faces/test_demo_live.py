@@ -7,6 +7,7 @@ import io
 import json
 import re
 import smtplib
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,11 +23,11 @@ import pytest
 from duly.env import Loop
 from duly.errors import RequestRefused
 from duly.faces.demo.invoice import place_of, say_total, write_invoice
-from duly.faces.demo.live import Live
+from duly.faces.demo.live import Live, say_result
 from duly.faces.demo.live_page import PRESSES_MAX, VIEWERS_MAX, Press, PressKind, showing
 from duly.faces.demo.network import HOST, Network
 from duly.faces.demo.post_server import Post
-from duly.faces.demo.program import ScriptProgram, find_dbos
+from duly.faces.demo.program import DBOS, ScriptProgram, find_dbos
 from duly.faces.demo.tell import Mismatch
 from duly.faces.demo.trial import QUIET_MS, Tally, Trial, count
 
@@ -117,6 +118,25 @@ class Hours(Loop):
         return super().monotonic_ms() + self.ahead_ms
 
 
+class Still(Loop):
+    """A clock that a test sets."""
+
+    at_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+class Hasty(Loop):
+    """A clock on which three seconds pass between two looks."""
+
+    looks = 0
+
+    def monotonic_ms(self) -> int:
+        self.looks += 1
+        return self.looks * 3000
+
+
 def say(port: int, reply_to: str, to: str) -> None:
     with smtplib.SMTP(HOST, port) as server:
         text = f"From: a@b.example\r\nTo: {to}\r\nIn-Reply-To: {reply_to}\r\n\r\nFiled.\r\n"
@@ -182,6 +202,86 @@ async def test_a_cut_loses_the_reply_and_not_what_the_server_was_told() -> None:
     env.close()
 
 
+async def test_without_a_terminal_it_is_told_how_far_it_is_every_ten_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U2: a person who reads the output of `make demo` in a log sees that it goes on."""
+    env = Still()
+    async with Trial("Idle", "", tmp_path / "idle", env, Idle()) as trial:
+        trial.deliver(write_invoice(1))
+        live = Live(env, [trial], 1)
+        told = []
+        for env.at_ms in (0, 9_000, 10_500, 19_000, 21_000):
+            live.tell_progress()
+            told.append(capsys.readouterr().out)
+    assert told == ["", "", "   Idle: in 1, rows 0, replies 0\n", "", told[2]]
+    env.close()
+
+
+async def test_a_page_without_a_viewer_tells_its_progress_until_it_is_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U2: it was silent from its address to its account."""
+    env = Hasty()
+    async with Trial("Idle", "", tmp_path / "idle", env, Idle()) as trial:
+        await Live(env, [trial], 1).run(is_watched=False)
+    assert "   Idle: in 1, rows 0, replies 0\n" in capsys.readouterr().out
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("pressed", "said"),
+    [
+        ("", "Duly: nothing twice, nothing lost."),
+        ("kc k", "Duly: nothing twice, nothing lost, after 2 × kill -9 and 1 × network cut."),
+        ("c", "Duly: nothing twice, nothing lost, after 1 × network cut."),
+    ],
+)
+def test_the_account_says_what_was_done_and_nothing_that_was_not(pressed: str, said: str) -> None:
+    """U2: "after 0 × kill -9" reads like a trial that took place."""
+    kinds = {"k": PressKind.KILL, "c": PressKind.CUT}
+    found = say_result([Press(kinds[each], 0, ()) for each in pressed.replace(" ", "")])
+    assert found[0] == said
+    assert [each for each in found if "0 ×" in each] == []
+    assert (found[-1] == said) == bool(pressed)
+
+
+async def test_what_the_demo_asks_of_dbos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L3: a workflow for each mail, by its id, of two steps with retries; all else by default.
+
+    A stand-in runs it, so this says what the program asks, not what DBOS does about it.
+    """
+    (tmp_path / "dbos.py").write_text(STAND_IN, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("STAND_IN", str(tmp_path / "asked.jsonl"))
+    env = Loop()
+    program = ScriptProgram(tmp_path / "dbos", env, DBOS, Path(sys.executable))
+    ids = [str(message_from_bytes(write_invoice(each))["Message-ID"]) for each in (1, 2)]
+    wanted = [
+        ["config", {"name": "invoices"}],
+        ["step", "insert", {"retries_allowed": True}],
+        ["step", "reply", {"retries_allowed": True}],
+        ["workflow", "invoice", {}],
+        ["launch"],
+    ]
+    for each in ids:
+        wanted += [["start", "invoice", each], ["run", "insert", each], ["run", "reply", each]]
+        wanted += [["result", each]]
+    async with Trial("DBOS", "", tmp_path / "dbos", env, program) as trial:
+        trial.deliver(write_invoice(1))
+        trial.deliver(write_invoice(2))
+        asked: list[str] = []
+        while len(asked) < len(wanted):
+            program.look_after()
+            assert program.ends == 0, (tmp_path / "dbos/program.log").read_text(encoding="utf-8")
+            await env.sleep(0.1)
+            if (tmp_path / "asked.jsonl").exists():
+                asked = (tmp_path / "asked.jsonl").read_text(encoding="utf-8").splitlines()
+        assert trial.tally() == RIGHT
+    assert [json.loads(each) for each in asked] == wanted
+    env.close()
+
+
 async def test_a_script_that_ends_by_itself_is_started_again_after_a_second(tmp_path: Path) -> None:
     env = Hours()
     program = ScriptProgram(tmp_path, env, "invoices_plain.py", Path("/bin/false"))
@@ -201,6 +301,79 @@ async def test_a_script_that_ends_by_itself_is_started_again_after_a_second(tmp_
 def test_a_python_without_dbos_is_refused() -> None:
     with pytest.raises(RequestRefused, match="is no Python that can import dbos"):
         find_dbos(Path("/bin/false"))
+
+
+# What `invoices_dbos.py` imports of DBOS; it writes down what it is asked, and runs it at once.
+STAND_IN = """
+import functools, json, os
+
+_ids = []
+
+
+def _note(*what):
+    with open(os.environ["STAND_IN"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(what) + "\\n")
+
+
+def DBOSConfig(**given):
+    return given
+
+
+class SetWorkflowID:
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        _ids.append(self.name)
+
+    def __exit__(self, *_):
+        _ids.pop()
+
+
+class _Handle:
+    def __init__(self, name):
+        self.name = name
+
+    def get_result(self):
+        _note("result", self.name)
+
+
+class DBOS:
+    def __init__(self, *, config):
+        _note("config", config)
+
+    @staticmethod
+    def step(**given):
+        def wrap(function):
+            _note("step", function.__name__, given)
+
+            @functools.wraps(function)
+            def run(*words):
+                _note("run", function.__name__, _ids[-1])
+                return function(*words)
+
+            return run
+
+        return wrap
+
+    @staticmethod
+    def workflow(**given):
+        def wrap(function):
+            _note("workflow", function.__name__, given)
+            return function
+
+        return wrap
+
+    @staticmethod
+    def launch():
+        _note("launch")
+
+    @staticmethod
+    def start_workflow(function, *words):
+        _note("start", function.__name__, _ids[-1])
+        function(*words)
+        return _Handle(_ids[-1])
+"""
 
 
 # -- The page -------------------------------------------------------------------------------------

@@ -131,7 +131,10 @@ class Lazy(click.Group):
 
 def _words(error: click.UsageError) -> str:
     """Write how a command was used wrongly; what click says of no parameter it says in vain."""
-    text = visible(error.format_message()).removeprefix("Invalid value: ")
+    message = error.format_message()
+    if isinstance(error, click.MissingParameter):  # which lists choices on lines of their own
+        message = " ".join(message.split())
+    text = visible(message).removeprefix("Invalid value: ")
     return text if text.endswith((".", "?")) else f"{text}."
 
 

@@ -29,6 +29,7 @@ EVERY_S: Final = 0.3  # between two invoices
 CUT_S: Final = 3.0
 LOOK_S: Final = 0.25
 STAYS_S: Final = 3.0  # after the end, for a viewer to see it
+TELLS_MS: Final = 10_000  # how often it is told how far it is, where there is no terminal
 DULY: Final = "Duly"
 DULY_SAYS: Final = "One workflow on a host. Each change is in the ledger before it is sent."
 PLAIN_SAYS: Final = "Poll, insert, reply, remember how far it came. Started again when it ends."
@@ -46,6 +47,7 @@ class Live(Desk):
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _mending: list[asyncio.Task[None]] = field(default_factory=list)
+    _told_ms: int | None = None
 
     @property
     def duly(self) -> Trial:
@@ -95,6 +97,8 @@ class Live(Desk):
             while not self._ended.is_set():
                 for each in self.trials:
                     each.program.look_after()
+                if not is_watched:
+                    self.tell_progress()
                 if not is_watched and delivering.done() and self._is_over():
                     await self.env.sleep(STAYS_S if self.opened.is_set() else 0)
                     break
@@ -116,6 +120,20 @@ class Live(Desk):
                 each.deliver(mail)
             await self.env.sleep(EVERY_S)
 
+    def tell_progress(self) -> None:
+        """Tell how far each program is, if that was not told for some time."""
+        now_ms = self.env.monotonic_ms()
+        if self._told_ms is None:
+            self._told_ms = now_ms
+        if now_ms - self._told_ms < TELLS_MS:
+            return
+        self._told_ms = now_ms
+        parts = (
+            f"{each.name}: in {found.arrived}, rows {found.rows}, replies {found.replies}"
+            for each, found in self.tallies()
+        )
+        tell("; ".join(parts))
+
     def _is_over(self) -> bool:
         return all(tally.is_whole or each.is_quiet for each, tally in self.tallies())
 
@@ -132,14 +150,20 @@ class Live(Desk):
         if not found.is_right:
             said = f"{found.twice} changes were made twice and {found.lost} mails were lost."
             raise Mismatch(f"Duly is not right: {said}")
-        tell(f"Duly: nothing twice, nothing lost, after {say_presses(self.presses)}.")
+        tell(*say_result(self.presses))
 
 
-def say_presses(presses: Sequence[Press]) -> str:
-    """Say what was done to the programs."""
+def say_result(presses: Sequence[Press]) -> list[str]:
+    """Say that Duly is right, and after what; a page on which no button was pressed shows less."""
     kills = sum(each.kind is PressKind.KILL for each in presses)
-    words = [f"{kills} × kill -9", f"{len(presses) - kills} × network cut"]
-    return " and ".join(words)
+    counts = ((kills, "kill -9"), (len(presses) - kills, "network cut"))
+    done = " and ".join(f"{count} × {what}" for count, what in counts if count)
+    if done:
+        return [f"Duly: nothing twice, nothing lost, after {done}."]
+    return [
+        "Duly: nothing twice, nothing lost.",
+        "No button of the page was pressed, so no program was killed in this part.",
+    ]
 
 
 def make_trials(path: Path, env: Env, dbos: Path | None) -> list[Trial]:
@@ -176,5 +200,8 @@ async def show_live(
         tell(f"Page {url}")
         if is_watched:
             tell("They arrive when you open the page. Ctrl-C ends it.")
+        else:
+            tell("There is no terminal, so the page ends when all is done. Until then its buttons")
+            tell("kill the programs and cut their network.")
         await live.run(is_watched=is_watched)
         live.account()
