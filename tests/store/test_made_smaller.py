@@ -10,7 +10,7 @@ import pytest
 from duly.config import Policy
 from duly.testing.plugin import duly_world, pytest_pycollect_makeitem
 from duly.testing.stage import Stage
-from tests.desk.test_upkeep import folder_of
+from tests.desk.stores import folder_of
 from tests.engine.stand import NAME, Play, flow, opened
 
 __all__ = ["duly_world", "pytest_pycollect_makeitem"]
