@@ -200,6 +200,7 @@ NOT_ASKED: Final = frozenset(
         *("admitted", "who", "asked", "begin_oauth", "offered"),  # a token, a code, a service
         *("check", "preview", "simulate", "try_", "what_if"),  # a file here, its text there
         *("figures", "hosts", "next_due", "writes", "wait"),  # another answer each moment
+        "forgettable",  # nothing is over on this store
         *("guide", "short_ids", "sql", "tools"),  # the command prints more, or a text
     }
 )
