@@ -168,7 +168,10 @@ class ProjectSetup:
             with suppress(FileNotFoundError):
                 if not stat.S_ISDIR(each.lstat().st_mode):
                     raise Invalid(
-                        code="wrong_value", path="settings.path", facts={"wanted": "real_folder"}
+                        code="wrong_value",
+                        path="settings.path",
+                        subject="path",
+                        facts={"wanted": "real_folder"},
                     )
         private = self._builder.private(project)
         own = [each.resolve() for each in (*private.files, *private.folders)]
@@ -176,7 +179,10 @@ class ProjectSetup:
             own += [_beside(project.database, each) for each in STORE_SUFFIXES]
         if any(_overlaps(target, each) for each in own):
             raise Invalid(
-                code="wrong_value", path="settings.path", facts={"wanted": "folder_of_data"}
+                code="wrong_value",
+                path="settings.path",
+                subject="path",
+                facts={"wanted": "folder_of_data"},
             )
 
     def _make_folder(self, text: str) -> list[Path]:

@@ -17,7 +17,7 @@ from functools import partial
 from duly.desk.base import USER, Desk, HasDesk, Setup
 from duly.desk.origin import check_moves, check_unused
 from duly.desk.secret import check_secret
-from duly.errors import RequestRefused
+from duly.errors import Invalid, RequestRefused, parts_of
 from duly.rules.addable import (
     ONCE_CHARS_MAX,
     AddableKind,
@@ -79,7 +79,10 @@ class Adding(HasDesk):
         given = read_settings(use, settings or {})
         typed = check_secrets(use, secrets or {})
         for each, value in typed.items():
-            check_secret(name, each, value, (name,))
+            try:
+                check_secret(name, each, value, (name,))
+            except Invalid as error:
+                raise Invalid(**parts_of(error), path=f"secrets.{each}") from None
         once = str(once)[:ONCE_CHARS_MAX]
 
         async def add() -> AddedConnection:

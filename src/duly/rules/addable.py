@@ -17,7 +17,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from duly.errors import Invalid, RequestRefused, short
+from duly.errors import Invalid, RequestRefused, parts_of, short
 from duly.rules.url import is_name, read_host, read_url
 from duly.rules.value import is_text, nearest
 
@@ -255,9 +255,13 @@ def read_settings(use: str, given: Mapping[str, str]) -> dict[str, str | list[st
     for name, key in keys.items():
         text = given.get(name, "").strip()
         if text:
-            found[name] = _read(key.takes, text, f"settings.{name}")
+            try:
+                found[name] = _read(key.takes, text, name)
+            except Invalid as error:
+                # A person reads the name of the field, a program its place.
+                raise Invalid(**parts_of(error), path=f"settings.{name}") from None
         elif key.is_required:
-            raise Invalid(code="missing", path=f"settings.{name}", facts={"of": use})
+            raise Invalid(code="missing", path=f"settings.{name}", subject=name, facts={"of": use})
     return found
 
 
@@ -269,7 +273,7 @@ def check_secrets(use: str, given: Mapping[str, str]) -> dict[str, str]:
             raise RequestRefused(code=BEYOND, subject=short(name), facts={"of": use})
     for name in kind.secrets:
         if not given.get(name) and name not in kind.optional:
-            raise Invalid(code="missing", path=f"secrets.{name}", facts={"of": use})
+            raise Invalid(code="missing", path=f"secrets.{name}", subject=name, facts={"of": use})
     return {name: value for name, value in given.items() if value}
 
 

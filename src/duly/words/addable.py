@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 # One line for each kind, in the words of docs/settings.md.
 KINDS: Final[Mapping[str, str]] = {
@@ -74,3 +74,68 @@ LABELS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ),
     ("table", "key"): ("the column whose values are unique", "number"),
 }
+# What a secret is, by its name.
+SECRETS: Final[Mapping[str, str]] = {
+    "access_key": "The id of the access key",
+    "client_secret": "The secret of your own application",
+    "password": "The password",
+    "secret_key": "The secret key",
+    "signing": "The secret that signs what is sent",
+    "token": "The token",
+}
+ADD: Final = "Add a connection"
+ADDS: Final = (
+    "Choose what it leads to. Duly writes it into the settings of the project; scripts can use it"
+    " when the host was started again."
+)
+ADDS_HERE: Final = (
+    "What names a program, a statement, a folder elsewhere or an address of your own network is"
+    " not added on a page, but on this machine:"
+)
+NAME: Final = "Its name, which scripts write behind ctx."
+SIGNS_IN: Final = "You sign in at the provider afterwards, on the page of the connection."
+ONLY_NAME: Final = "It needs nothing but a name."
+OPTIONAL: Final = "may be empty"
+START_AGAIN: Final = "Start again"
+RESTARTS: Final = (
+    "The host tries the new settings out, lets what is being sent end, and begins again. That takes"
+    " some seconds; then this page goes on."
+)
+STARTS_BY_HAND: Final = (
+    "This host cannot start again by itself: stop its program on its machine and start it again."
+)
+ALONE: Final = (
+    "Several hosts share this store, each with settings of its own. Only this one has what was"
+    " added here."
+)
+BROKEN: Final = "The settings cannot be used as they are now:"
+LACKS: Final = "It uses a connection that is not here."
+NOT_HERE: Final = "A connection is not here"
+NOT_DEPLOYED: Final = "Nothing was deployed. Add the connection, then deploy the script again."
+ANYWAY: Final = "Deploy it all the same"
+WILL_FAIL: Final = "It stops where it uses the connection, and waits for a person."
+
+
+def say_changed(state: Mapping[str, Any]) -> str:
+    """Say what of the settings this host does not use yet."""
+    told = [
+        f"{word}: {', '.join(state[name])}."
+        for name, word in (("added", "Added"), ("changed", "Changed"), ("gone", "Taken out"))
+        if state[name]
+    ]
+    what = " ".join(told) or "The settings have changed."
+    return f"{what} Start the host again to use {'it' if len(told) == 1 else 'them'}."
+
+
+def say_field(field: Mapping[str, Any]) -> str:
+    """Say what a field is for, with an example."""
+    label, example = field["label"], field["example"]
+    like = f", such as {example}" if example else ""
+    left = "" if field["is_required"] else f" ({OPTIONAL})"
+    return f"{label[0].upper()}{label[1:]}{like}{left}"
+
+
+def say_secret(secret: Mapping[str, Any]) -> str:
+    """Say what a secret is."""
+    left = "" if secret["is_required"] else f" ({OPTIONAL})"
+    return f"{SECRETS.get(secret['name'], secret['name'])}{left}"

@@ -1,7 +1,7 @@
 """A process that begins again: the same number, the same arguments, the sockets of its page.
 
 Law 1  It begins only when its host has given its store back, or where the process would end anyway:
-       whatever this process still holds or sends ends with its old program, as at its end (L6).
+       all that this process still holds or sends ends with its old program, as at its end (L6).
 Law 2  The sockets at which the page listens are handed on, so that a browser that comes in between
        waits for the new page and is not refused. Nothing else is: every other file is closed.
 """
