@@ -129,8 +129,8 @@ def _field(error: DulyError) -> str:
         return error.path
     if error.code in NAME_CODES:
         return NAME
-    # A connector names the argument first: "address: …".
-    return f"{SETTING}{str(error).partition(':')[0]}"
+    cause = str(error.facts.get("cause", ""))  # a connector names the argument first
+    return f"{SETTING}{cause.partition(':')[0].partition(' ')[0]}"
 
 
 def _asked_name(request: Request) -> str:
