@@ -15,9 +15,10 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.chromium import find
 from tests.browser.judge import AXE, list_findings
-from tests.browser.stand import NARROW, WAIT_MS, WIDE, call
+from tests.browser.stand import NARROW, WIDE, call
 from tests.faces.real import make_project, running
 
+WAIT_MS: Final = 180_000  # a host begins again meanwhile, also on a slow machine
 OPTIONS: Final = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 # A note that comes into a folder that is there already; letters and their list are not.
 SCRIPT: Final = """\
@@ -31,7 +32,9 @@ async def look(ctx, state):
     page = await ctx.inbox.search(pattern="*.txt", after=(state or {}).get("cursor"))
     for file in page["items"]:
         path = file["path"]
-        await ctx.publish("note.came", message_id=path, title=f"Note {path}", payload={"path": path})
+        await ctx.publish(
+            "note.came", message_id=path, title=f"Note {path}", payload={"path": path}
+        )
     return {"cursor": page["last_cursor"]}
 
 
