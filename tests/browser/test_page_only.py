@@ -74,7 +74,7 @@ class note:
         }
 
     async def mutate(self, ctx, prepared):
-        await ctx.lists.append(table="letters", values={"path": prepared["data"]["path"]})
+        await ctx.lists.insert(table="letters", row={"path": prepared["data"]["path"]})
 """
 
 
@@ -169,7 +169,7 @@ def walk(page: Page, folder: Path, *, is_judged: bool) -> None:
     follow(page, "Home")
     paste(page)
     follow(page, "Home")
-    for said in ("letters.write", "lists.append"):
+    for said in ("letters.write", "lists.insert"):
         for _ in range(100):
             if said in main.inner_text():
                 break

@@ -44,7 +44,8 @@ class Stand:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return tomllib.loads((self.folder / "duly.toml").read_text())["connectors"]
+        found: dict[str, Any] = tomllib.loads((self.folder / "duly.toml").read_text())["connectors"]
+        return found
 
 
 @asynccontextmanager
