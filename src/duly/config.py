@@ -63,7 +63,7 @@ SCHEMA_CHARS = MappingProxyType({"title_chars": 500, "message_id_chars": 500, "n
 MAY_BE_ZERO = frozenset({"attempts", "port", "repair_budget", "repair_budget_per_day"})
 # Variables that begin like a setting and are none: the folder of the project is needed before its
 # file is read, and only the vault reads the key to the secrets (A5).
-NO_SETTINGS = frozenset({"DULY_KEY", "DULY_KEY_OLD", "DULY_PROJECT"})
+NO_SETTINGS = frozenset({"DULY_KEY", "DULY_KEY_OLD", "DULY_PROJECT", "DULY_LISTENING"})
 
 TEXTS: Any = tuple[str, ...]
 Tables: TypeAlias = "Mapping[str, Mapping[str, Any]]"

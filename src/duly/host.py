@@ -57,7 +57,7 @@ from duly.connectors.registry import Registry
 from duly.connectors.watch import END_S
 from duly.connectors.watchdog import Watchdog
 from duly.desk.asker import Asker
-from duly.desk.base import Desk, Simulator
+from duly.desk.base import Desk, Setup, Simulator
 from duly.desk.commands import Commands
 from duly.desk.origin import check_origins
 from duly.desk.seal import seal_anew
@@ -124,8 +124,9 @@ class Host(Commands, Writing, Views):
         end: Callable[[], None] = lambda: None,
         private: Private = NOTHING_PRIVATE,
         simulator: Simulator | None = None,
+        setup: Setup | None = None,
     ) -> None:
-        self._url, self._simulator = url, simulator
+        self._url, self._simulator, self._setup = url, simulator, setup
         self._path = None if is_server(url) else path_from_url(url)
         self._fleet_settings, self._end = fleet, end
         self._models = make_models(models, connectors := tuple(connectors))
@@ -222,9 +223,8 @@ class Host(Commands, Writing, Views):
             if self._env is None:  # in virtual time nothing takes any
                 kept.callback(Watchdog(self._outside.pace, lag=env.lag).close)
             self._stack, self._kept = stack.pop_all(), kept.pop_all()
-        self._opened_at = moment(env.now_ms())
-        self._bus = bus
-        make = partial(Desk, watchers=self._watchers, simulator=self._simulator)
+        self._opened_at, self._bus = moment(env.now_ms()), bus
+        make = partial(Desk, watchers=self._watchers, simulator=self._simulator, setup=self._setup)
         desk = make(parts, engine, vault, dispatcher.presence, channels=self._channels)
         self._open_desk, asker = desk, Asker(desk, self, self._channels, dispatcher)
         self._together = HostWork(env, engine, dispatcher, asker)

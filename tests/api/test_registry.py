@@ -20,7 +20,7 @@ from duly.rules.verb import DECLARED, Scope, question
 # asks beside another one.
 ONCE: Final = {
     *("check", "find", "ids", "short_ids", "sql", "try_", "uses", "verify", "what_if", "who"),
-    *("admitted", "channels", "asked", "begin_oauth"),
+    *("admitted", "channels", "asked", "begin_oauth", "kinds", "settings"),
     *("figures", "forgettable", "guide", "offered", "preview", "simulate", "wait"),
 }
 # The id of a rule, or the end of a call in Python.
@@ -34,7 +34,7 @@ SCOPES: Final = {
     "bus.unsubscribe sql adopt decline write answer",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
     "export import_ forget forgettable new_link new_hook prove "
-    "channels pair unpair offered pin begin_oauth finish_oauth",
+    "channels pair unpair offered pin begin_oauth finish_oauth add_connection restart",
 }
 
 

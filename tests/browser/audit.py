@@ -39,6 +39,8 @@ PAGES: Final = (
         "/models",
         "/models?workflow=letters",
         "/connect/archive",
+        "/add",
+        "/add/mail",
         "/actions",
         "/settings",
         "/doctor?verify=1",

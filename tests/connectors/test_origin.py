@@ -9,6 +9,7 @@ import pytest
 
 import duly
 from duly.connectors.http import Http
+from duly.desk.origin import check_moves
 from duly.errors import ConfigError
 from duly.rules.word import MutationStatus
 from tests.connectors import shop as double
@@ -48,6 +49,9 @@ async def test_an_unknown_call_is_neither_asked_about_nor_sent_at_another_place(
         shop.next(double.well, double.lost, *[status(500)] * 3)  # done; no question is answered yet
         await host.deploy(duly.Source("python", PYTHON), by="me", grant=True)
         await host.drain()
+        with pytest.raises(ConfigError, match="1 of its changes at"):  # before a host stops for it
+            await check_moves(host._desk().parts.store, {"shop": other.url})
+        await check_moves(host._desk().parts.store, host.connectors.origins())
     assert len(shop.orders()) == proven + 1
     with pytest.raises(ConfigError, match="1 of its changes at") as refused:
         await host_of(other, tmp_path, clock).open()

@@ -29,7 +29,7 @@ SPREAD: Final = "spread"  # one input of it leads to many changes
 
 # Questions that are not read from rows: they work for their answer, or ask the process.
 OTHER: Final = {
-    *("guide", "preview", "simulate", "wait"),
+    *("guide", "preview", "simulate", "wait", "kinds", "settings"),
     *("check", "extensions", "sql", "tools", "try_", "uses", "verify", "what_if", "who", "writes"),
     *("admitted", "asked", "offered", "begin_oauth"),
 }

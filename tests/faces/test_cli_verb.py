@@ -23,6 +23,10 @@ from tests.faces.cli_stand import Facts, call, parse
 # What each verb's command is given; names in braces are ids of the prepared store.
 GIVEN: Final[Mapping[str, str]] = {
     "abandon": "{waiting_run}",
+    "add_connection": 'files notes --settings {{"path":"notes"}}',
+    "kinds": "",
+    "restart": "",
+    "settings": "",
     "actions": "asks --limit 5",
     "adopt": "9f86",
     "approvals": "",

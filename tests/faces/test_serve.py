@@ -26,8 +26,10 @@ from duly.bus.record import Journaled
 from duly.errors import StoreUnavailable
 from duly.faces.cli import completion
 from duly.faces.cli import serve as module
+from duly.faces.cli.again import Again
 from duly.faces.cli.completion import complete_workflow
 from duly.faces.cli.serve_log import logging_to_stderr
+from duly.faces.cli.stop import Stop
 from duly.host import Host
 from duly.rules.announcement import Topic
 from duly.rules.delivery import JournalStatus
@@ -253,13 +255,13 @@ async def test_what_the_start_made_is_not_looked_at_again_while_serving(tmp_path
     """A full collection would stop the event loop for tens of milliseconds (decision 098)."""
     folder = make_project(tmp_path)
     project = find_project(str(folder), {}, folder)
-    stop, frozen = module.Stop(), []
+    stop, frozen = Stop(), []
 
     async def look(host: Host) -> None:
         frozen.append(gc.get_freeze_count())
         stop.ask()
 
-    await module._serve_host(build_host(project), project, stop, None, None, look)
+    await module._serve_host(build_host(project), project, stop, None, None, look, Again())
     assert frozen[0] > 10_000
     assert gc.get_freeze_count() == 0
 

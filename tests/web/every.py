@@ -54,6 +54,8 @@ PATHS: Final = (
         "/doctor?verify=1",
         "/scripts",
         "/scripts/asks.js",
+        "/add",
+        "/add/mail",
     ),
 )
 

@@ -207,6 +207,8 @@ ATTRIBUTES: Final = {
     *("form", "height", "hidden", "inputmode", "rows", "selected", "spellcheck", "src", "start"),
     *("list", "readonly", "tabindex", "viewbox", "width", "x", "y"),
     *(
+        "aria-describedby",
+        "aria-invalid",
         "data-act",
         "data-back",
         "data-find",

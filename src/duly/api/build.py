@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 from duly.api.elsewhere import ForeignKind, foreign_kinds
 from duly.api.project import FILE, Project
+from duly.api.setup import Builder, ProjectSetup
 from duly.api.simulator import ProjectSimulator
 from duly.api.trust import check_file, judge_imports
 from duly.bus.channel import Channel
@@ -91,10 +93,12 @@ def build_host(
     *,
     with_extensions: bool = True,
     end: Callable[[], None] = lambda: None,
+    restart: Callable[[], None] | None = None,
 ) -> Host:
     """Make the host that a project describes; it is not opened.
 
-    `end` ends the process of a host that has lost its lease while it sends (H2).
+    `end` ends the process of a host that has lost its lease while it sends (H2). `restart` lets it
+    stop in order and begin again; without it a person starts the host again by hand.
     """
     config = project.config
     if config.backup.every is not None and is_server(config.url):
@@ -121,9 +125,16 @@ def build_host(
             end=end,
             private=private_of(project),
             simulator=ProjectSimulator(project),
+            setup=make_setup(project, restart),
         )
     except DulyError as error:
         raise _at(_where(project), error) from error
+
+
+def make_setup(project: Project, restart: Callable[[], None] | None = None) -> ProjectSetup:
+    """Make what a host does with the settings of its project for a person who has its page."""
+    builder = Builder(partial(build_host, with_extensions=False), private_of, CONNECTORS)
+    return ProjectSetup(project, builder, restart)
 
 
 def private_of(project: Project) -> Private:

@@ -22,7 +22,7 @@ from duly.api.build import CONNECTORS as CONNECTORS
 from duly.api.build import find_class
 from duly.api.elsewhere import ForeignKind as ForeignKind
 from duly.api.elsewhere import foreign_kinds
-from duly.api.project import FILE, Project
+from duly.api.project import Project, settings_of
 from duly.api.settings_text import change_file, is_as_written, put_key, put_table
 from duly.connectors.http import Http
 from duly.connectors.need import Need
@@ -103,11 +103,6 @@ def write_settings(
 
     change_file(file, change)
     return file
-
-
-def settings_of(project: Project) -> Path:
-    """Return the file of the settings, also where there is none yet."""
-    return project.file or project.folder / FILE
 
 
 # -- Descriptions -------------------------------------------------------------------------------

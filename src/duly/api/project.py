@@ -77,6 +77,11 @@ class Project:
         return sha256(repr(self.config).encode()).hexdigest()
 
 
+def settings_of(project: Project) -> Path:
+    """Return the file of the settings, also where there is none yet."""
+    return project.file or project.folder / FILE
+
+
 def find_project(given: str | None, environ: Mapping[str, str], here: Path) -> Project:
     """Find the project that was named, or the one that `here` is in, and read its settings."""
     named = given or environ.get(VARIABLE) or None

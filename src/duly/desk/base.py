@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from duly.bus.channel import Channels
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import NotFound, RequestRefused, Stale, parts_of, see
+from duly.rules.addable import AddableKind, Added, AddedConnection, Rehearsed, SettingsState
 from duly.rules.delivery import Presence
 from duly.rules.request import check_by
 from duly.rules.source import Source
@@ -30,6 +31,7 @@ from duly.store.record import Action, VersionRow, WorkflowRow
 
 R = TypeVar("R")
 
+ADDS_MAX: Final = 100  # forms that are remembered
 USER: Final = "user"  # who acts, where the caller does not say
 
 
@@ -37,6 +39,38 @@ USER: Final = "user"  # who acts, where the caller does not say
 Simulator: TypeAlias = Callable[
     [Source, Sequence[Mapping[str, Any]], Mapping[str, Json], int], Awaitable[Json]
 ]
+
+
+class Setup(Protocol):
+    """The settings of a host's project, and the way to start the host again with them.
+
+    `look`, `try_out`, `write` and `take_back` work with files, and block.
+    """
+
+    @property
+    def can_restart(self) -> bool:
+        """Tell whether the process of the host can begin again."""
+
+    def list_kinds(self) -> tuple[AddableKind, ...]:
+        """List what can be added."""
+
+    def look(self) -> SettingsState:
+        """Compare the settings with those that the host was started with."""
+
+    def try_out(self, use: str, name: str, given: Mapping[str, str | list[str]]) -> Added:
+        """Build a connector from what would be written; nothing is written."""
+
+    def write(self, added: Added) -> None:
+        """Write what was tried, if the settings are as they were then."""
+
+    def take_back(self, added: Added) -> None:
+        """Take out what was written."""
+
+    async def rehearse(self) -> Rehearsed:
+        """Build everything the settings name, in another process, or raise why it cannot be."""
+
+    def restart(self) -> None:
+        """Let the host stop in order, and begin again."""
 
 
 def _ended_nothing(answer: object) -> None:
@@ -56,6 +90,21 @@ class UnmadeBackup:
     error: str
 
 
+@dataclass(slots=True)
+class Adds:
+    """The connections that are being added, one at a time, and what forms brought them."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    done: dict[str, AddedConnection] = field(default_factory=dict)
+
+    def remember(self, once: str, made: AddedConnection) -> None:
+        """Keep what a form brought, so that the same form sent again brings nothing else."""
+        if once:
+            self.done[once] = made
+            while len(self.done) > ADDS_MAX:
+                del self.done[next(iter(self.done))]
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """The parts of an open host, its engine, and the acts that are being carried out.
@@ -65,7 +114,8 @@ class Desk:
     `signing` the sign-ins that this host ends, and whether their code was sent (K9).
     `watchers` are called after every write; `waits` are the callers that wait for a change.
     `simulator` crashes a workflow, in a process of its own. `writing` are the drafts that models
-    write now. `faults` has what this host does by itself and cannot do now.
+    write now. `faults` has what this host does by itself and cannot do now. `setup` are the
+    settings of its project; a host that a program embeds has none.
     """
 
     parts: Parts
@@ -82,6 +132,8 @@ class Desk:
     simulator: Simulator | None = None
     writing: set[object] = field(default_factory=set)
     faults: dict[str, UnmadeBackup] = field(default_factory=dict)
+    setup: Setup | None = None
+    adding: Adds = field(default_factory=Adds)
 
     @property
     def now_ms(self) -> int:

@@ -16,6 +16,7 @@ from typing import Final
 from duly.bus.cause import handled_event
 from duly.desk import deploy
 from duly.desk import grant as granting
+from duly.desk.adding import Adding
 from duly.desk.approval import Approvals
 from duly.desk.backups import Backups
 from duly.desk.base import USER, find, find_topic
@@ -46,7 +47,9 @@ ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
 DETAIL_BYTES_MAX: Final = 64 * 1024
 
 
-class Commands(Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks, Proposing, Slips):
+class Commands(
+    Keeping, Backups, Carrying, Forgetting, Approvals, Tokens, Hooks, Proposing, Slips, Adding
+):
     """The commands of a host; workflows go by their names, `by` says who commands."""
 
     @act(scope=Scope.DECIDE, example={"source": EXAMPLE, "grant": True})

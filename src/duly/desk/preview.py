@@ -135,6 +135,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         ),
         changes_per_day=min(limits, default=None),
         is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX or _hides(draft),
+        lacking=draft.lacking,
     )
 
 

@@ -46,6 +46,7 @@ class Draft:
     capabilities: frozenset[str]
     loaded: Loaded | None = None
     calls: tuple[WrittenCall, ...] = ()
+    lacking: tuple[str, ...] = ()  # connectors that it calls, and that this host does not have
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -88,8 +89,8 @@ async def examine(parts: Parts, source: Source, *, strict: bool) -> Draft:
     capabilities = frozenset(
         catalog.find(tool).capability for used in tools.values() for tool in used
     )
-    declaration = loaded.declaration
-    return Draft(source, declaration, findings, tools, capabilities, loaded, analysis.calls)
+    declared, calls, lacking = loaded.declaration, analysis.calls, analysis.lacking
+    return Draft(source, declared, findings, tools, capabilities, loaded, calls, lacking)
 
 
 def _unread(source: Source, declaration: Declaration, analysis: Analysis) -> Iterator[Finding]:

@@ -176,7 +176,8 @@ class SourcePreview:
     `entries` are its topics that requests or the bus publish into. `tried` is None where no trial
     was made, and `replaces` the active version, if there is one. `untried` are the reads because
     of which no trial was made before a person agrees. `is_cut` says that its text has more calls or
-    addresses than are listed, or hides some.
+    addresses than are listed, or hides some. `lacking` are connections that it uses and that are
+    not here.
     """
 
     workflow: str
@@ -192,6 +193,7 @@ class SourcePreview:
     is_cut: bool = False
     tried: Passes | None = None
     untried: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 def find_places(text: str) -> tuple[str, ...]:

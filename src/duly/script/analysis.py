@@ -36,7 +36,8 @@ class Analysis:
     """What was found, and what each step of each handler calls and names (W7).
 
     `topics` is None where the source does not write its list of topics out. `calls` are the calls
-    of tools as they stand in the text.
+    of tools as they stand in the text. `lacking` are connectors that it calls and no host of ours
+    has.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -45,6 +46,7 @@ class Analysis:
     tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics_used: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
     calls: tuple[WrittenCall, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def analyse(source: Source, catalog: Catalog, mutate_reads: MutateReads = "none"
         judgement.tools,
         judgement.topics,
         calls,
+        judgement.lacking,
     )
 
 

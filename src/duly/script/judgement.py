@@ -56,13 +56,16 @@ class Judged:
     findings: tuple[Finding, ...] = ()
     tools: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
     topics: Mapping[StepName, tuple[str, ...]] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()  # connectors that it calls, and that no host of ours has
 
 
 def judge(outline: Outline, catalog: Catalog, mutate_reads: MutateReads = "none") -> Judged:
     """Judge every step of every handler, and what the steps do to each other."""
     bench = _Judge(outline, catalog, mutate_reads)
     bench.judge()
-    return Judged(tidy([*outline.findings, *bench.findings]), bench.tools, bench.topics)
+    return Judged(
+        tidy([*outline.findings, *bench.findings]), bench.tools, bench.topics, tuple(bench.lacking)
+    )
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class _Judge:
     shapes: Mapping[str, Known] = field(default_factory=dict)
     nodes: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     first_uses: dict[str, Use | None] = field(default_factory=dict)
+    lacking: dict[str, None] = field(default_factory=dict)
 
     def judge(self) -> None:
         self.shapes = payloads(self.outline)
@@ -187,6 +191,9 @@ class _Judge:
         spell, tools = self.outline.spell, [tool.name for tool in self.catalog.tools]
         if "." in path:
             sentence, known = f"No connector offers ctx.{path}.", tools
+            connector = path.partition(".")[0]
+            if not any(each.startswith(f"{connector}.") for each in tools):
+                self.lacking[connector] = None
         else:
             sentence, known = f"There is no ctx.{path}.", list(SPOKEN)
         self.say("unknown-tool", use.place, sentence, suggest(path, map(spell, known)))

@@ -172,6 +172,9 @@ def _propose(made: Answer, _: Args) -> Done:
 
 SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "abandon": lambda _, args: f"The run {args['run']} is given up.",
+    "add_connection": lambda made, _: (
+        f"{made['name']} is in the settings; scripts use it when the host was started again."
+    ),
     "adopt": lambda made, _: f"{in_quotes(made['workflow'])} is at version {made['version']}.",
     "allow": _allow,
     "amend": _amend,
@@ -218,6 +221,7 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "reject": lambda _, args: f"Rejected: {args['mutation']} is not sent.",
     "remove": lambda _, args: f"{_name(args)} is out of service; its history stays.",
     "resume": lambda _, args: f"{_name(args)} goes on.",
+    "restart": lambda _, __: "The host stops in order and begins again.",
     "retry": lambda run_id, _: f"Tried again, as {run_id}.",
     "revoke": lambda _, args: f"{_name(args)} may not use {args['capability']} any more.",
     "receive": lambda what, _: PUBLISHED.get(what, what or "Nothing was published: it asked."),
@@ -254,6 +258,7 @@ NOTHING: Final[Mapping[str, str | Done]] = {
     "grants": "It is allowed nothing.",
     "hosts": "No host is here.",
     "inputs": "Nothing came in.",
+    "kinds": "No connection can be added here: a program embeds this host.",
     "logs": "The script said nothing.",
     "models": "No model was asked in the last seven days.",
     "questions": "No model was asked.",

@@ -66,6 +66,33 @@ PROJECTS: Final[Mapping[str, Pair]] = {
         "{subject} was changed at the same moment; nothing was written.",
         "Try again.",
     ),
+    "beyond_page": (
+        "{subject} is not set on a page[ for {of}].[ {nearest}]",
+        "Use `duly connect NAME` on this machine.",
+    ),
+    "name_taken": ("{subject} is there already.", "Choose another name."),
+    "name_used_before": (
+        "A connection named {subject} was here before, and left a secret or an open change.",
+        "Choose another name.",
+    ),
+    "not_added": ("{cause:bare}.", "Correct it; nothing was written."),
+    "no_project_here": (
+        "This host has no project: a program embeds it.",
+        "Give that program the connector.",
+    ),
+    "not_restarted_here": (
+        "This host cannot start again by itself.",
+        "Stop its program and start it again.",
+    ),
+    "not_rehearsed": (
+        "The settings could not be tried out[ within {seconds} s][: {cause:bare}].",
+        "The host goes on as it is.",
+    ),
+    "settings_broken": ("{cause:bare}.", "Correct the settings; the host goes on as it is."),
+    "store_moved": (
+        "The settings name another store than the one of this host: {subject}.",
+        "Start the host on this machine for that.",
+    ),
     "no_use": (
         "{subject} is missing.",
         'Name what to use: {known:or}, or a class of your own as "module:Class".',

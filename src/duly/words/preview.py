@@ -43,6 +43,7 @@ READS: Final = "What it reads"
 CHANGES: Final = "What it may change"
 PLACES: Final = "Addresses and links that stand in it"
 ASKS: Final = "What it asks to be allowed"
+LACKS: Final = "What it needs and is not here"
 CUT: Final = "This is not all of it"
 LOOK_INSIDE: Final = (
     "Its text has more calls or addresses than are shown here, or hides which tools it calls."
@@ -54,6 +55,7 @@ TODAY: Final = "What it would do with today's data"
 def say_preview(preview: SourcePreview, clock: Clock) -> str:
     """Say all that a person needs to know before they agree."""
     sections = [
+        (LACKS, [f"A connection named {in_quotes(each)}." for each in preview.lacking]),
         (WHEN, [*_say_when(preview, clock)]),
         (READS, [_say_use(each, "read") for each in preview.reads] or ["Nothing outside."]),
         (CHANGES, [_say_use(each, "change") for each in preview.changes] or ["Nothing outside."]),

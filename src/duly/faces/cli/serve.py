@@ -4,7 +4,8 @@ Law 1  A stop is orderly: what is being sent is waited for, also after several s
        first signal stops, each further one says what is still waited for; none cuts a send short.
        A user who cannot wait may kill the process: the next host asks what became of the call (R7).
        A send that does not end is not waited for without limit: the process ends without giving
-       its store back, and with it the send and the lock (L6).
+       its store back, and with it the send and the lock (L6). A host that begins again stops like
+       any other one; then its process runs the same program anew (`again.py`).
 Law 2  On a terminal one line says how everything stands; elsewhere every event worth telling is one
        line of the log. Both go to stderr.
 Law 3  What is said at the end is what a person must know to go home: what is open, and why.
@@ -16,7 +17,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,9 +26,11 @@ import click
 
 from duly.api.text import visible
 from duly.errors import DulyError, StillSending
+from duly.faces.cli.again import Again, take_over
 from duly.faces.cli.base import EXIT_FAILED, Face, pass_face, run
 from duly.faces.cli.serve_log import IDS, logging_to_stderr
 from duly.faces.cli.shown import listening, page_options, read_page, showing, write_link
+from duly.faces.cli.stop import Stop, signals
 
 if TYPE_CHECKING:
     from duly.api.page import PageSettings
@@ -40,7 +42,6 @@ PAUSE_S: Final = 0.5  # a status changes at most twice a second
 REFRESH_S: Final = 10.0  # "Next check in 3 min" changes with the time alone
 PAGE: Final = 100
 LEFT_SHOWN_MAX: Final = 20
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Outcomes of a run that changed something, or was told not to.
 LEVELS: Final = {
     "workflow.needs_attention": logging.WARNING,
@@ -90,6 +91,7 @@ def serve_project(
     beside: Beside | None = None,
 ) -> None:
     """Serve the project's host, with its page if there is one; `beside` runs as long as it does."""
+    again = Again(take_over(os.environ))
     project = face.project
     with ExitStack() as stack:
         logged = logging_to_stderr(verbose=verbose, quiet=quiet, as_json=as_json)
@@ -100,14 +102,18 @@ def serve_project(
             stack.close()
             sys.stdout.flush()
             sys.stderr.flush()
+            if again.is_due:
+                again.begin()
             os._exit(status)
 
         try:
-            run(_serve(project, show_status, page, beside, leave))
+            run(_serve(project, show_status, page, beside, leave, again))
         except SystemExit as error:
             # Out of a callback on the event loop, which is no part of any call (L13).
             log.error("A callback called sys.exit(%s), which ended the host.", error.code)
             raise SystemExit(EXIT_FAILED) from error
+    if again.is_due:
+        again.begin()
 
 
 async def _serve(
@@ -116,14 +122,16 @@ async def _serve(
     page: PageSettings | None,
     beside: Beside | None,
     leave: Leave,
+    again: Again,
 ) -> None:
     from duly.api.build import build_host
 
-    host = build_host(project, end=lambda: leave(EXIT_FAILED))
-    with _signals() as stop:
+    with signals() as stop:
+        host = build_host(project, end=lambda: leave(EXIT_FAILED), restart=stop.restart)
         try:
-            await _serve_host(host, project, stop, show_status, page, beside)
+            await _serve_host(host, project, stop, show_status, page, beside, again)
         except StillSending as error:
+            again.is_due = stop.begins_again
             # The end of the process ends the send, and frees the lock; not before (L6).
             names = ", ".join(map(visible, error.out))
             log.warning("Stopped while sending %s; the next host asks what became of it.", names)
@@ -133,7 +141,8 @@ async def _serve(
                 log.error("%s", visible(error))
                 leave(EXIT_FAILED)
             raise
-        log.info("Stopped.")
+        again.is_due = stop.begins_again
+        log.info("Stopped; beginning again." if again.is_due else "Stopped.")
         if host.is_haunted:
             leave(0)  # a question that never ends holds nothing up
 
@@ -145,6 +154,7 @@ async def _serve_host(
     show_status: Callable[[str], None] | None,
     page: PageSettings | None,
     beside: Beside | None,
+    again: Again,
 ) -> None:
     from duly.api.wire import check_free
     from duly.faces.otel import traced
@@ -153,7 +163,7 @@ async def _serve_host(
     if project.database is None:  # several hosts may use one server: no lock keeps them apart
         check_free(project.socket)
     async with host:
-        with listening(page) as place:
+        with listening(page, again.handed) as place:
             url = None if place is None else place.url
             control = Control(host, project.socket, settings=project.settings, page=url)
             async with control:
@@ -165,6 +175,8 @@ async def _serve_host(
                         with _frozen():
                             await _work(host, stop, show_status, _with_backups(project, beside))
                 await _tell_left(host)
+            if stop.begins_again and place is not None:
+                again.keep(place.page, place.hooks)
         if host.sending:
             log.info("Stopping; waiting for the answer to %s.", ", ".join(host.sending))
         await _outwait(asyncio.ensure_future(host.close()), host, stop)
@@ -281,40 +293,6 @@ async def _waited_for(host: Host) -> list[str]:
             return [f"the answer to {tool}" for tool in host.sending]
         return [f"what the store does not tell ({visible(error)})"]
     return [f"{visible(each.workflow)}.{each.handler}" for each in runs]
-
-
-# -- Signals --------------------------------------------------------------------------------------
-
-
-class Stop:
-    """How many signals to stop have come."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.again = asyncio.Event()
-
-    def ask(self) -> None:
-        """Say stop."""
-        self.count += 1
-        if self.asked.done():
-            self.again.set()
-        else:
-            self.asked.set_result(None)
-
-
-@contextmanager
-def _signals() -> Iterator[Stop]:
-    """Take the signals that end a process, for as long as this lasts."""
-    loop = asyncio.get_running_loop()
-    stop = Stop()
-    for each in SIGNALS:
-        loop.add_signal_handler(each, stop.ask)
-    try:
-        yield stop
-    finally:
-        for each in SIGNALS:
-            loop.remove_signal_handler(each)
 
 
 # -- What is told ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Law: a host serves whether its page can be shown or not. Why it is not shown is 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,8 @@ from duly.faces.cli.base import Face, echo_json, json_option, pass_face, run
 from duly.faces.cli.spelling import Spelled
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from duly.api.clock import Env
     from duly.api.page import PageSettings
     from duly.api.project import Project
@@ -48,15 +50,22 @@ def read_page(project: Project, *, no_page: bool, port: int | None) -> PageSetti
 
 
 @contextmanager
-def listening(settings: PageSettings | None) -> Iterator[Listening | None]:
-    """Listen where the page is to be shown; None if it cannot be."""
+def listening(
+    settings: PageSettings | None, handed: Sequence[socket] = ()
+) -> Iterator[Listening | None]:
+    """Listen where the page is to be shown; None if it cannot be.
+
+    `handed` are sockets of the program before; those at other places are closed.
+    """
     if settings is None:
+        for each in handed:
+            each.close()
         yield None
         return
     from duly.faces.web.watch import listen
 
     try:
-        place = listen(settings)
+        place = listen(settings, handed)
     except ConfigError as error:
         log.warning("%s", visible(error))
         yield None

@@ -66,6 +66,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "serve": Row(RUN, "Run the host until it is stopped.", f"{HERE}.serve:serve"),
     "dev": Row(RUN, "Run the host and deploy each file when it is saved.", f"{HERE}.dev:dev"),
     "mcp": Row(RUN, "Serve this project to an agent by MCP.", f"{HERE}.mcp:mcp"),
+    "restart": Row(
+        RUN, "Start the running host again.", meanwhile="Trying the settings in another process …"
+    ),
     "drain": Row(
         RUN, "Do the work that is due now, and end.", f"{HERE}.deploy:drain", example="duly drain"
     ),
@@ -124,6 +127,8 @@ ROWS: Final[Mapping[str, Row]] = {
         meanwhile="Asking the server …",
     ),
     "connections": Row(LOOK, "List the connections to outside services."),
+    "kinds": Row(LOOK, "List the kinds of connections that a page can add."),
+    "settings": Row(LOOK, "Say whether the settings have changed since the host started."),
     "wait": Row(LOOK, "Wait until the state of something changes."),
     "writes": Row(LOOK, "Count the writes of the host that runs."),
     "figures": Row(LOOK, "List the figures of the host, for a monitor."),
@@ -181,6 +186,11 @@ ROWS: Final[Mapping[str, Row]] = {
         DECIDE,
         "Try once whether a service can be asked about a change.",
         meanwhile="Making one real call, and looking for it …",
+    ),
+    "add-connection": Row(
+        DECIDE,
+        "Write a new connection into the settings, as a page does.",
+        left_out=frozenset({"secrets", "once"}),
     ),
     "pin": Row(
         DECIDE,

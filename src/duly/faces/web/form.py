@@ -36,10 +36,13 @@ from duly.faces.web.verb import compare
 from duly.words.done import tell_done
 
 BACK: Final = "back"  # the page that a form was on: its kind, a slash, a name
-PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor")
+PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor", "tools")
 SHOWN_ONCE: Final = frozenset({"new_token", "pair"})
 HOOK: Final = "new_hook"  # shown once too, with its address
 LINK: Final = "new_link"
+DEPLOY: Final = "deploy"
+ANYWAY: Final = "anyway"  # a source is deployed whose connections are not all here
+CONFLICT: Final = 409
 PUBLISH: Final = "publish"
 WRITE: Final = "write"  # what was written is a proposal, and shown as one
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot reach
@@ -89,10 +92,14 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
 
     async def act(request: Request, form: dict[str, str]) -> Response:
         session = visit_of(request).session
-        back = form.pop(BACK, "")
+        back, is_sure = form.pop(BACK, ""), form.pop(ANYWAY, "") == "true"
         args: dict[str, Json] = {}
         try:
             args = _read(verb, _with_id(verb, form))
+            asks = verb.name == DEPLOY and not is_sure
+            if asks and (lacking := await _find_lacking(session, args)):
+                given = {"lacking": lacking, "args": args, "back": back}
+                return render(request, "lacking.html", CONFLICT, **given)
             answer: Any = await session.call(verb.name, **args)
         except DulyError as error:
             is_changed = error.code == "not_as_shown"
@@ -114,6 +121,15 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         return go(request, back)
 
     return endpoint
+
+
+async def _find_lacking(session: Session, args: Mapping[str, Json]) -> list[str]:
+    """Name the connections that a source uses, and that the host does not have."""
+    try:
+        told: Any = await session.call("preview", source=args.get("source"), text_only=True)
+    except DulyError:
+        return []  # what is wrong with the source is said by the deploy
+    return list(told["lacking"]) if told else []
 
 
 def _with_id(verb: Verb, form: Mapping[str, str]) -> dict[str, str]:

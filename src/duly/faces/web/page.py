@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.faces.web import connect, detail, flow, form, guide, model, script
+from duly.faces.web import add, connect, detail, flow, form, guide, model, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet, read_static
@@ -44,6 +44,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from flow.list_entries(live)
     yield from detail.list_entries(live)
     yield from connect.list_entries(live)
+    yield from add.list_entries(still)
     yield from model.list_entries(live)
     yield from form.list_entries(verbs)
     yield from script.list_entries()
@@ -155,7 +156,11 @@ async def bus(request: Request) -> Sheet:
 async def tools(request: Request) -> Sheet:
     """Show the connections of the host, and every tool."""
     session = visit_of(request).session
-    facts = {"tools": await session.call("tools"), "connections": await session.call("connections")}
+    facts = {
+        "tools": await session.call("tools"),
+        "connections": await session.call("connections"),
+        "settings": await add.ask_settings(session),
+    }
     return Sheet("tools.html", facts)
 
 
@@ -191,6 +196,7 @@ async def doctor(request: Request) -> Sheet:
         "extensions": await session.call("extensions"),
         "next_due": await session.call("next_due"),
         "verified": None,
+        "settings": await add.ask_settings(session),
     }
     if dict(read_pairs(request.url.query)).get("verify"):
         facts["verified"] = await session.call("verify")

@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +66,21 @@ class Listening:
             self.hooks.close()
 
 
-def listen(settings: PageSettings) -> Listening:
-    """Listen where the settings say, or refuse with what to do (G1)."""
+def listen(settings: PageSettings, handed: Sequence[socket.socket] = ()) -> Listening:
+    """Listen where the settings say, or refuse with what to do (G1).
+
+    A socket that listens there already, for the program before this one, is taken over; of those
+    that were `handed` the others are closed.
+    """
     check_page(settings)
-    page = _listen(settings.address, settings.port)
-    hooks = None
+    places = [(settings.address, settings.port)]
     if settings.hooks_address is not None:
+        places.append(read_place(settings.hooks_address))
+    taken = _take_over(handed, places)
+    page, hooks = taken[0] or _listen(*places[0]), None
+    if len(places) > 1:
         try:
-            hooks = _listen(*read_place(settings.hooks_address))
+            hooks = taken[1] or _listen(*places[1])
         except ConfigError:
             page.close()
             raise
@@ -90,6 +97,30 @@ def _place_of(listening: socket.socket) -> str:
 
 def _named(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+def _take_over(
+    handed: Sequence[socket.socket], places: Sequence[tuple[str, int]]
+) -> list[socket.socket | None]:
+    """Return the socket that listens at each place already, if there is one; close the others."""
+    free = [*handed]
+    found: list[socket.socket | None] = []
+    for address, port in places:
+        mine = next((each for each in free if _is_at(each, address, port)), None)
+        if mine is not None:
+            free.remove(mine)
+        found.append(mine)
+    for each in free:  # before one listens at its place again
+        each.close()
+    return found
+
+
+def _is_at(made: socket.socket, address: str, port: int) -> bool:
+    """Tell whether a socket listens at a place; port 0 is any."""
+    if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return False
+    heard = made.getsockname()
+    return heard[0] == address and port in (0, heard[1])
 
 
 def _listen(address: str, port: int) -> socket.socket:

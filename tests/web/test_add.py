@@ -1,0 +1,203 @@
+"""The page that adds a connection, and what leads to it: all by forms, none of it by JavaScript."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duly.web
+from duly.api.build import build_host
+from duly.api.project import find_project
+from duly.api.registry import Scope
+from duly.faces.cli.init import create
+from duly.host import Host
+from duly.words.addable import KINDS, NOT_HERE, START_AGAIN
+from tests.web.stand import ask, fake
+from tests.web.test_page import Page, post, signed
+
+SOURCE = """\
+from duly import workflow
+
+flow = workflow("copies", topics=["order.came"])
+
+
+@flow.producer(every="1m")
+async def look(ctx, state):
+    page = await ctx.orders.rows(table="orders")
+    for each in page["items"]:
+        await ctx.publish("order.came", message_id=str(each["row"]), title=f"Order {each['row']}")
+"""
+
+
+@dataclass
+class Stand:
+    host: Host
+    app: Any
+    folder: Path
+    begun: list[str]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = tomllib.loads((self.folder / "duly.toml").read_text())["connectors"]
+        return found
+
+
+@asynccontextmanager
+async def standing(folder: Path, *, can_restart: bool = True) -> AsyncIterator[Stand]:
+    create(folder)
+    begun: list[str] = []
+    project = find_project(str(folder), {}, folder)
+    restart = (lambda: begun.append("again")) if can_restart else None
+    async with build_host(project, restart=restart) as host:
+        yield Stand(host, duly.web.app(host), folder, begun)
+
+
+def form_at(text: str, path: str) -> dict[str, str]:
+    page = Page(text)
+    ((_, fields),) = [each for each in page.forms() if each[0] == path]
+    apart = [given for _, given in page.elements if given.get("form") == "add"]
+    return fields | {str(each["name"]): str(each["value"]) for each in apart}
+
+
+async def test_a_connection_is_added_by_a_form_and_the_page_says_what_is_left_to_do(
+    tmp_path: Path,
+) -> None:
+    """U6, A5: from Tools to a list, a form, and a button; the secret is in no page."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        tools = (await ask(web.app, "/tools", headers=headers)).text
+        assert 'href="/add"' in tools
+        assert START_AGAIN not in tools
+        listed = (await ask(web.app, "/add", headers=headers)).text
+        for use, said in KINDS.items():
+            assert f'href="/add/{use}"' in listed
+            assert said.partition("'")[0].partition("`")[0] in Page(listed).text
+        shown = (await ask(web.app, "/add/telegram?name=bot", headers=headers)).text
+        fields = {**form_at(shown, "/add-connection"), "secrets.token": "12345:hidden"}
+        assert (fields["use"], fields["name"]) == ("telegram", "bot")
+        assert fields["once"]
+        for _ in range(2):  # a double click
+            reply = await post(web.app, headers, "/add-connection", fields)
+            assert (reply.status, reply["location"]) == (303, "/tools")
+        assert web.settings["bot"] == {"use": "telegram"}
+        acts = [each.verb for each in await web.host.actions()]
+        assert acts == ["set_secret", "add_connection", "new_token"]
+        for path in ("/tools", "/doctor"):
+            page = (await ask(web.app, path, headers=headers)).text
+            assert "Added: bot. Start the host again to use it." in page
+            assert form_at(page, "/restart") == {"back": "connect/bot"}
+            assert "hidden</" not in page
+        for path in ("/tools", "/actions", "/settings"):
+            assert "12345" not in (await ask(web.app, path, headers=headers)).text
+
+
+async def test_what_was_typed_stays_beside_the_field_that_is_wrong_and_a_secret_does_not(
+    tmp_path: Path,
+) -> None:
+    """G14: the person sees which field it is, and types again what is wrong alone."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        shown = (await ask(web.app, "/add/mail", headers=headers)).text
+        good = {
+            **form_at(shown, "/add-connection"),
+            "settings.address": "ada@example.com",
+            "settings.imap": "imap.example.com",
+            "secrets.password": "hidden-1",
+        }
+        wrong = {
+            "name": ({"name": "inbox"}, "is there already"),
+            "settings.address": ({"settings.address": "no address"}, "address"),
+            "settings.imap": ({"settings.imap": "10.0.0.1"}, "imap must be the name of a host"),
+            "secrets.password": ({"secrets.password": "ab"}, "at least 4 characters"),
+        }
+        for field, (change, said) in wrong.items():
+            reply = await post(web.app, headers, "/add-connection", {**good, **change})
+            assert reply.status in (400, 409), (field, reply.status)
+            assert said in Page(reply.text).text, (field, Page(reply.text).text)
+            marked = [given for _, given in Page(reply.text).elements if "aria-invalid" in given]
+            assert [each["name"] for each in marked] == [field]
+            again = form_at(reply.text, "/add-connection")
+            kept = {k: v for k, v in {**good, **change}.items() if not k.startswith("secrets.")}
+            assert {k: again[k] for k in kept} == kept
+            assert "hidden-1" not in reply.text
+        assert web.settings.keys() == {"inbox", "outbox"}
+        assert not [each for each in await web.host.actions() if each.verb != "new_token"]
+
+
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.AGENT, Scope.DECIDE])
+async def test_only_an_admin_adds_a_connection_or_starts_the_host_again(
+    scope: Scope, tmp_path: Path
+) -> None:
+    """G4: below that neither a link, nor a form, nor the act."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web, scope)
+        await web.host.add_connection("files", "notes", {"path": "notes"})
+        tools = (await ask(web.app, "/tools", headers=headers)).text
+        assert "Added: notes." in tools
+        assert 'action="/restart"' not in tools
+        assert 'href="/add' not in tools
+        for path in ("/add", "/add/files"):
+            assert (await ask(web.app, path, headers=headers)).status == 403
+        for path in ("/restart", "/add-connection", "/act/restart", "/act/add_connection"):
+            assert (await post(web.app, headers, path, {"use": "files"})).status == 403
+        assert web.begun == []
+
+
+async def test_a_host_that_cannot_begin_again_says_what_to_do(tmp_path: Path) -> None:
+    """R7: the page offers no button that does nothing."""
+    async with standing(tmp_path, can_restart=False) as web:
+        headers = await signed(web)
+        await web.host.add_connection("files", "notes", {"path": "notes"})
+        tools = (await ask(web.app, "/tools", headers=headers)).text
+        assert 'action="/restart"' not in tools
+        assert "stop its program on its machine and start it again" in tools
+        reply = await post(web.app, headers, "/restart", {})
+        assert reply.status == 409
+        assert "not_restarted_here" in reply.text
+
+
+async def test_settings_that_are_broken_are_said_and_nothing_begins(tmp_path: Path) -> None:
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        (tmp_path / "duly.toml").write_text("[connectors\n")
+        tools = (await ask(web.app, "/tools", headers=headers)).text
+        assert "The settings cannot be used as they are now" in tools
+        assert 'action="/restart"' not in tools
+        reply = await post(web.app, headers, "/restart", {})
+        assert (reply.status, web.begun) == (409, [])
+
+
+async def test_a_script_whose_connection_is_not_here_leads_to_it_and_is_not_deployed(
+    tmp_path: Path,
+) -> None:
+    """W5: what would stop at its first call is not put to use without a word."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        (tmp_path / "workflows" / "copies.py").write_text(SOURCE)
+        fields = {"source.language": "python", "source.text": SOURCE, "grant": "true"}
+        reply = await post(web.app, headers, "/act/deploy", fields)
+        assert reply.status == 409
+        assert NOT_HERE in reply.text
+        assert 'href="/add?name=orders"' in reply.text
+        assert await web.host.workflows() == ()
+        listed = (await ask(web.app, "/add?name=orders", headers=headers)).text
+        assert 'href="/add/table?name=orders"' in listed
+        assert SOURCE in Page(reply.text).text  # in the form, to be deployed all the same
+        sure = {**form_at(reply.text, "/act/deploy"), "source.text": SOURCE}
+        reply = await post(web.app, headers, "/act/deploy", sure)
+        assert reply.status == 303
+        assert [each.name for each in await web.host.workflows()] == ["copies"]
+
+
+async def test_a_host_without_a_project_offers_what_it_did() -> None:
+    """U6: an embedded host has its connectors from its program."""
+    app, _ = fake()
+    headers = {"authorization": "Bearer token of admin", "accept": "text/html"}
+    assert "duly connect --list" in (await ask(app, "/tools", headers=headers)).text
+    assert (await ask(app, "/add/files", headers=headers)).status == 404
