@@ -115,6 +115,7 @@ class PointedTransaction:
         self._tx = tx
         self._points = points
         self._verb = verb
+        self.host: str | None = tx.host
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
         """Run a statement and return every row."""

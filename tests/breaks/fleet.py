@@ -7,6 +7,7 @@ from typing import Any
 from duly.engine.lease import Lease
 from duly.engine.ledger import Ledger
 from duly.engine.scheduler import Engine
+from duly.store import statements
 from duly.store.base import Fence
 from duly.store.postgres_line import guarded
 from duly.store.run import write_stop
@@ -51,6 +52,14 @@ _watch = Lease._watch
 
 async def _watch_without_end(self: Any, others: Any, until: int) -> None:
     await _watch(self, others, until + 10**9)
+
+
+_check = statements.check
+
+
+def _check_the_epoch_alone(tx: Any, fence: Fence) -> Any:
+    tx.host = None
+    return _check(tx, fence)
 
 
 _lapse = Engine._lapse
@@ -179,6 +188,14 @@ BREAKS = (
         _watch_without_end,
         (f"{LEASE}::test_many_slow_evictions_do_not_end_the_lease_of_the_evictor",),
         "a host loses its own lease while it evicts many others slowly",
+    ),
+    Break(
+        "H2",
+        "duly.store.statements",
+        "check",
+        _check_the_epoch_alone,
+        (f"{SLOT}::test_what_a_host_claimed_it_writes_under_no_other_id",),
+        "a host that came back writes under the claim of its former id",
     ),
     Break(
         "H2",

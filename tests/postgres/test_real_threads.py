@@ -97,6 +97,7 @@ class Pausing(AtOnce):
         self._go_on = go_on
         self.clock_ms = 0
         self.timeline = tx.timeline
+        self.host = tx.host
         self.seal_key = tx.seal_key
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:

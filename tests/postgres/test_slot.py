@@ -15,7 +15,7 @@ import pytest
 from duly.env import Loop
 from duly.errors import Fenced, StoreForked, StoreOlder, StoreUnavailable
 from duly.rules.lease import LeaseTimes
-from duly.store import Store
+from duly.store import Store, statements
 from duly.store.base import Durability, Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.slot import Entered, HostSlots, Slot, enter
@@ -142,6 +142,26 @@ async def test_an_evicted_host_writes_nothing_more(backend: PostgresBackend, pla
         with pytest.raises(Fenced, match="lease"):
             await backend.transact(take, BARRIER)
     assert await last(backend) == 1
+    await plain.close()
+
+
+async def test_what_a_host_claimed_it_writes_under_no_other_id(backend: PostgresBackend) -> None:
+    """H2: it lapsed and came back; work of its former id is refused under the same epoch, too."""
+
+    def make(tx: Transaction) -> None:
+        tx.one("insert_workflow", id="w", name="w", version=None, now=0)
+
+    def write(tx: Transaction) -> int:
+        return statements.check(tx, fence).epoch
+
+    plain = backend.alone()
+    await plain.transact(make, BARRIER)
+    fence = await Store(plain).claim(HOST, "w")
+    assert await backend.transact(write, BARRIER) == fence.epoch
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    backend.write_as(lambda: OTHER, TIMES)
+    with pytest.raises(Fenced):
+        await backend.transact(write, BARRIER)
     await plain.close()
 
 

@@ -51,6 +51,7 @@ class InterruptedTransaction:
         self.seal_key = transaction.seal_key
         self.clock_ms = transaction.clock_ms
         self.timeline = transaction.timeline
+        self.host = transaction.host
         self._interruption = interruption
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:

@@ -58,6 +58,16 @@ BACK_AND_DEAD = FleetScenario(
     has_long_keys=True,
 )
 REGRESSIONS = {
+    "a closing host lapsed, came back, and wrote under its former claim": FleetScenario(
+        shape=Shape.BATCH,
+        tool=Tool.BLIND,
+        mails=2,
+        mishaps=(
+            Mishap(What.STOP, 14.0, "after claim", 2),
+            Mishap(What.CLOSE, 30.0, "after prepare_run"),
+        ),
+        dice=1_645_966_885,
+    ),
     "a connection whose entry was lost was used on, and its host wrote nothing": FleetScenario(
         shape=Shape.BATCH,
         mails=2,

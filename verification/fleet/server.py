@@ -337,6 +337,7 @@ class _ServerTransaction:
         self._tx = tx
         self.clock_ms = clock_ms
         self.timeline = timeline
+        self.host: str | None = None
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
         return self._tx.all(statement, **parameters)

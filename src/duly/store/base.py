@@ -61,6 +61,8 @@ class Transaction(Protocol):
         It may be sent with the next ones. It is refused before anything of them counts.
         """
 
+    host: str | None  # whose write this is, where writes of hosts are counted (H2)
+
     @property
     def clock_ms(self) -> int:
         """What the database's own clock shows: leases are counted by it (H2)."""

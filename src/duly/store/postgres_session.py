@@ -114,6 +114,7 @@ class PostgresTransaction(NamedStatements):
         def take(answer: Answer) -> None:
             slot.commit_seq = read_move(slot, answer.rows)
 
+        self.host = slot.host_id
         known, bound = self._bind("move_slot", slot.named)
         self._send(SentStatement(known.text, bound, take))
 

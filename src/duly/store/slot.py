@@ -174,6 +174,7 @@ def _is_traced(tx: Transaction, host_id: str) -> bool:
 
 def move(tx: Transaction, slot: Slot) -> int:
     """Count a write, as its first statement; return its number."""
+    tx.host = slot.host_id
     return read_move(slot, tx.all("move_slot", **slot.named))
 
 

@@ -37,6 +37,7 @@ class WorkflowFacts:
     paused: bool
     active_version: str | None
     name: str
+    holder: str | None
 
 
 def look(tx: Transaction, workflow_id: str) -> WorkflowFacts:
@@ -44,13 +45,16 @@ def look(tx: Transaction, workflow_id: str) -> WorkflowFacts:
     found = tx.one("look_at_workflow", id=workflow_id)
     if found is None:
         raise NotFound(code="no_workflow", subject=workflow_id, next=see("workflows"))
-    return WorkflowFacts(found[0], found[1], bool(found[2]), found[3], found[4])
+    return WorkflowFacts(found[0], found[1], bool(found[2]), *found[3:])
 
 
 def check(tx: Transaction, fence: Fence) -> WorkflowFacts:
-    """Refuse a write under an old epoch (H2)."""
+    """Refuse a write under an old epoch, or of a host that does not hold the workflow (H2).
+
+    A host that lapsed and came back as another may still have work of its former id at hand.
+    """
     standing = look(tx, fence.workflow_id)
-    if standing.epoch != fence.epoch:
+    if standing.epoch != fence.epoch or tx.host not in (None, standing.holder):
         raise Fenced(
             code="fenced",
             subject=fence.workflow_id,

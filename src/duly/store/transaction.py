@@ -46,11 +46,12 @@ class NamedStatements(AtOnce):
     A failed statement closes it: the next one of a body that shrugged is refused.
     """
 
-    __slots__ = ("_statements", "closed_by")
+    __slots__ = ("_statements", "closed_by", "host")
 
     def __init__(self, statements: Mapping[str, Statement], closed_by: Exception | None) -> None:
         self._statements = statements
         self.closed_by = closed_by
+        self.host: str | None = None
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:
         """Run a statement and return every row."""

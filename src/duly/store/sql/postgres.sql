@@ -167,7 +167,7 @@ select pg_logical_emit_message(true, 'duly', '')
 
 -- look_at_workflow
 -- The row is locked here, and holds until the transaction ends: what is decided on it stays true (H2).
-select epoch, counter, paused, active_version, name from workflow where id = :id and removed_at is null for no key update
+select epoch, counter, paused, active_version, name, holder from workflow where id = :id and removed_at is null for no key update
 
 -- look_at_mutation
 -- The row is locked here: what is decided on it stays true (H5).

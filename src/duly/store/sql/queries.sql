@@ -5,7 +5,7 @@
 
 -- look_at_workflow
 -- The first statement of every fenced verb: epoch and counter are read here and hold to the end.
-select epoch, counter, paused, active_version, name from workflow where id = :id and removed_at is null
+select epoch, counter, paused, active_version, name, holder from workflow where id = :id and removed_at is null
 
 -- insert_workflow
 -- The name must be free; a removed workflow's name is.
