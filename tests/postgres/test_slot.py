@@ -159,10 +159,10 @@ async def test_what_a_host_claimed_it_writes_under_no_other_id(backend: Postgres
     fence = await Store(plain).claim(HOST, "w")
     assert await backend.transact(write, BARRIER) == fence.epoch
     await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    await plain.close()
     backend.write_as(lambda: OTHER, TIMES)
     with pytest.raises(Fenced):
         await backend.transact(write, BARRIER)
-    await plain.close()
 
 
 async def test_eviction_waits_for_the_open_transactions_of_the_host(
