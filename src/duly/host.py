@@ -60,7 +60,7 @@ from duly.desk.asker import Asker
 from duly.desk.base import Desk, Setup, Simulator
 from duly.desk.commands import Commands
 from duly.desk.origin import check_origins
-from duly.desk.seal import seal_anew
+from duly.desk.seal import agree, seal_anew
 from duly.desk.secret import Vault, find_vault
 from duly.desk.upkeep import note_restore
 from duly.desk.views import Views
@@ -240,7 +240,7 @@ class Host(Commands, Writing, Views):
         store = Store(backend)
         kept.push_async_callback(_quietly, "the store", store.close)
         if not isinstance(backend, SqliteBackend):
-            await vault.agree(backend.agree_on_key)
+            await agree(store, vault, backend.agree_on_key)
         await check_origins(env, store, self._outside)
         await vault.open(store)
         await seal_anew(env, store, vault, has_unsealed=backend.has_unsealed)

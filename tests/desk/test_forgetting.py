@@ -186,6 +186,14 @@ async def test_backups_and_states_that_still_show_it_are_named(duly_world: Stage
     assert sorted(files_with(duly_world, CANARY)) == ["monday.db", "tuesday.jsonl"]
 
 
+async def test_a_file_by_which_a_workflow_was_handed_over_is_named(duly_world: Stage) -> None:
+    """H5: another store may have imported it; here it is erased all the same."""
+    play = await worked(duly_world)
+    file = folder_of(duly_world) / "monday.jsonl"
+    await play.host.export(file, workflow=NAME, hand_over=True)
+    assert (await play.host.forget("a")).backups == (str(file),)
+
+
 @pytest.mark.parametrize("verb", ["backup", "export"])
 async def test_a_file_that_is_written_while_an_input_is_forgotten_is_written_again(
     duly_world: Stage, verb: str, monkeypatch: pytest.MonkeyPatch

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from duly.config import Policy
+from duly.desk import seal
 from duly.errors import ConfigError
 from duly.fleet import Fleet
 from duly.host import Host
 from duly.store import Store
 from tests.postgres.stand import KEY, OTHER_KEY, Outside, database, deploy, opened
 from tests.postgres.world import Place
+
+THIRD_KEY: Final = base64.b64encode(bytes(range(64, 96))).decode()
 
 
 @pytest.fixture
@@ -90,6 +94,46 @@ async def test_beside_a_change_of_the_key_that_goes_on_a_host_needs_both_keys(
     async with opened(url, outside, policy=asked) as host:
         await host.drain()
         assert (outside.posts, (await host.verify()).ok) == (["one", "two"], True)
+
+
+async def test_a_key_is_replaced_again_only_when_everything_is_sealed_anew(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12, L11: a host has two keys; with three in use no host could begin again."""
+    outside, asked = Outside(), Policy(approvals={"*": "always"})
+    async with opened(url, outside, policy=asked) as host:
+        await deploy(host)
+        await host.publish("notes", "note", message_id="one", title="one")
+        await host.drain()
+        (shown,) = await host.approvals()
+        await host.approve(shown.mutation, shown.hash)
+    monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+    monkeypatch.setenv("DULY_KEY_OLD", KEY)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "reseal", _die)
+        with pytest.raises(OSError, match="killed"):
+            await Host(url).open()
+    monkeypatch.setenv("DULY_KEY", THIRD_KEY)
+    monkeypatch.setenv("DULY_KEY_OLD", OTHER_KEY)
+    with pytest.raises(ConfigError, match="sealed with the key in DULY_KEY yet"):
+        await Host(url).open()
+    with monkeypatch.context() as patch:  # it looked before the change had begun
+        patch.setattr(seal, "_check_keys", _pass)
+        with pytest.raises(ConfigError, match="seal with another key"):
+            await Host(url).open()
+    monkeypatch.setenv("DULY_KEY", OTHER_KEY)
+    monkeypatch.setenv("DULY_KEY_OLD", KEY)
+    async with opened(url, outside, policy=asked) as host:
+        await host.drain()
+        assert (outside.posts, (await host.verify()).ok) == (["one"], True)
+
+
+async def _die(*_: Any, **__: Any) -> None:
+    raise OSError("killed")
+
+
+async def _pass(*_: Any) -> None:
+    """Refuse nothing."""
 
 
 async def test_a_host_whose_key_was_replaced_while_it_came_is_refused(

@@ -47,6 +47,14 @@ async def seal_anew(env: Env, store: Store, vault: Vault, *, has_unsealed: bool)
         )
 
 
+async def agree(
+    store: Store, vault: Vault, ask: Callable[[str, str | None], Awaitable[bool]]
+) -> None:
+    """Refuse a key that is not the one of all hosts, or not one of a change under way (H12)."""
+    await _check_keys(store, vault)  # before the key is replaced: with a third one no host begins
+    await vault.agree(ask)
+
+
 async def _check_keys(store: Store, vault: Vault) -> None:
     """Refuse a host that lacks a key, while what it seals is not all sealed anew (H12).
 

@@ -38,7 +38,7 @@ from duly.store.dialect import number, postgres_schema, postgres_step
 from duly.store.inquiry import ResultTable, Show, check_text
 from duly.store.migrate import find_steps, oldest_able
 from duly.store.postgres_session import Beside, ServerSession, dial
-from duly.store.seal import put_keys
+from duly.store.seal import list_keys, put_keys
 from duly.store.slot import NAME
 from duly.store.sqlite import Schema, default_schema
 from duly.store.transaction import FindKey
@@ -125,6 +125,8 @@ class PostgresBackend:
             if old_name is None:
                 return False
             tx.run("lock_hosts")
+            if not list_keys(tx) <= {old_name, name}:
+                return False  # another change goes on, and no host can have three keys
             if tx.run("replace_key", name=name, old_name=old_name) == 0:
                 return False
             put_keys(tx, (old_name, name), now=now)

@@ -287,7 +287,7 @@ def set_secret(
         raise stale(f"The secret {connector}.{name}")
     statements.note(tx, action, now, workflow_id=None, target=f"{connector}.{name}")
     tx.all("wake_connected_runs", connector=connector, now=now)
-    return int(statements.must(put, f"The secret {connector}.{name}")[0])
+    return int(put[0])
 
 
 def swap_secret(tx: Transaction, connector: str, name: str, before: str, sealed: str) -> bool:

@@ -30,12 +30,12 @@ from duly.words.forgetting import ERASE, REMOVE, say_forgettable, say_removable
 @json_option
 @pass_face
 def forget(face: Face, id: str, workflow: str | None, topic: str | None, yes: bool) -> None:  # noqa: A002  # as the verb calls it
-    """Erase the contents of an input and of all that came of it, for good.
+    """Erase the contents of an input and of everything made from it, for good.
 
-    It shows how much that is, with titles, and asks. An input goes by its message id; name its
-    workflow or topic where several have that id. It is refused while anything of it is open.
-    Message ids, keys, states and digests stay, so that nothing is done again. The answer names
-    copies that are not in reach.
+    It shows how much that is, with titles, and asks. Name the input by its message id, and its
+    workflow or topic if several have that id. It is refused while anything of it is open. Message
+    ids, keys, states and digests stay, so that nothing is done again. The answer names copies that
+    Duly cannot reach.
     """
     given = {"workflow": workflow, "topic": topic}
     args: dict[str, Json] = {"id": id, **{key: each for key, each in given.items() if each}}

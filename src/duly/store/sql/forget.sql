@@ -87,8 +87,9 @@ order by w.name
 select a.id, case when a.revoked_at is null and a.until > :now then 1 else 0 end from allowance a where a.mutation_id = :mutation_id order by a.id
 
 -- list_backups_since
--- Files that were written since, as they were named then (scan of action).
-select distinct a.target from action a where a.verb in ('backup', 'export') and a.at >= :since and a.target is not null order by a.target limit :limit
+-- Files that were written since, as they were named then; of a hand-over in its detail, for it is told of each workflow (scan of action).
+select distinct t.file from (select case a.verb when 'hand_over' then a.detail else a.target end as file from action a
+  where a.verb in ('backup', 'export', 'hand_over') and a.at >= :since) t where t.file is not null order by t.file limit :limit
 
 -- put_erased
 -- What stands where the contents stood: a number below zero, which no event is ever given. The first sentence stays.
