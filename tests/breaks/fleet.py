@@ -260,6 +260,14 @@ BREAKS = (
         "a host calls subscribers that it held before, whichever host has them now",
     ),
     Break(
+        "H8",
+        "duly.bus.holding",
+        "Holding.look_again",
+        lambda holding: None,
+        (f"{BUS}::test_what_a_host_held_that_dies_idle_is_called_by_another",),
+        "what another host held is not asked for again when that host is gone",
+    ),
+    Break(
         "R8",
         "duly.store.postgres_session",
         "guarded",

@@ -89,7 +89,7 @@ class Mailed(Phone):
 async def mailed(folder: Path, office: PostOffice, **more: Any) -> AsyncIterator[Mailed]:
     (folder / "chat").mkdir()
     with ChatServer(folder / "chat") as chat:
-        stand = Mailed(folder, chat)
+        stand = Mailed(folder, chat, f"sqlite:///{folder / 'duly.db'}")
         stand.office = office
         await stand.prepare()
         stand.sent = []
