@@ -370,6 +370,11 @@ BREAKS = (
         _statement("running_of_holder", OF_HOLDER, RUNS_ANYWHERE, "bus"),
         (f"{BUS}::test_recovery_touches_only_what_a_gone_host_held",),
         "what a live host is telling is given back with what a gone one was",
+        "duly.bus.holding",
+        "Holding.look_again",
+        lambda holding: None,
+        (f"{BUS}::test_what_a_host_held_that_dies_idle_is_called_by_another",),
+        "what another host held is not asked for again when that host is gone",
     ),
     Break(
         "R8",
