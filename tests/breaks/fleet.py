@@ -370,6 +370,9 @@ BREAKS = (
         _statement("running_of_holder", OF_HOLDER, RUNS_ANYWHERE, "bus"),
         (f"{BUS}::test_recovery_touches_only_what_a_gone_host_held",),
         "what a live host is telling is given back with what a gone one was",
+    ),
+    Break(
+        "H8",
         "duly.bus.holding",
         "Holding.look_again",
         lambda holding: None,
