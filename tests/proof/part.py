@@ -251,7 +251,7 @@ PARTS: Final = (
     Part(
         "storm of a fleet",
         "real hosts and a standby; ten minutes and 10,000 runs at least",
-        ("-m", "tests.postgres.storm"),
+        ("-m", "tests.postgres.storm", "--seed", SEED),
         read_storm,
         minutes_min=60,
         counts="notes published",
