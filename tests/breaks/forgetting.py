@@ -137,7 +137,7 @@ BREAKS = (
         "confirm",
         lambda question, *, is_yes: None,
         ASKED,
-        "nobody is asked before it is erased",
+        "a person is not asked before it is erased",
     ),
     Break("H5", "duly.store.queries", "load", _in_its_place, STAYS, "a page stays of each change"),
 )
