@@ -19,7 +19,7 @@ MEANINGS: Final[Mapping[FigureName, str]] = {
     FigureName.LOOP_LAG: "The longest that the event loop kept work waiting, of 5 to 10 minutes.",
     FigureName.RUNS_STARTED: "Runs this host started since it opened.",
     FigureName.RUNS: "How often a run reached a status on this host since it opened.",
-    FigureName.MUTATIONS: "How often a change reached a status here since the host opened; in_flight counts sends.",
+    FigureName.MUTATIONS: "How often a change reached a status here; in_flight counts the sends.",
     FigureName.DELIVERIES: "How often a delivery reached a status on this host since it opened.",
     FigureName.MODEL_QUESTIONS: "Questions to a model that ended on this host since it opened.",
     FigureName.MODEL_TOKENS: "Tokens that a model took and gave on this host since it opened.",
