@@ -142,13 +142,14 @@ GIVEN: Final[Mapping[str, str]] = {
 # Refused on this store, the same way by either: everything is kept here, no tool has anything to
 # amend, none is of an MCP server, nothing was allowed, no model is set, no host shows a page, no
 # caller was let in, what is to be forgotten still waits, nothing is proposed, and what is simulated
-# changes nothing.
+# changes nothing, and no host is one that begins again.
 REFUSED: Final = frozenset(
     {
         *("tidy", "amend", "revoke_allowance", "new_link", "receive"),
         *("revoke_token", "sign_in", "sign_out", "who", "decline", "prove"),
         *("pair", "unpair", "asked", "adopt", "proposal", "simulate", "offered", "pin"),
         *("begin_oauth", "finish_oauth", "write", "forget", "forgettable", "import_"),
+        "restart",
     }
 )
 # Commands whose help has examples of its own, with what only they can do.
