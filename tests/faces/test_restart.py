@@ -121,6 +121,8 @@ def test_a_host_that_is_told_to_stop_meanwhile_stops(tmp_path: Path) -> None:
         host.tell(signal.SIGTERM)
         host.until("Still stopping; waiting for the answer to slow.post (posts).")
         (folder / "go").touch()
+        host.until("Stopped")
+        assert AGAIN not in host.said
         assert host.end() == 0, host.said
     assert AGAIN not in host.said
     assert host.said.rstrip().endswith("Stopped.")
