@@ -1,6 +1,7 @@
 """Builds all that the settings of a project name, and says what came of it: one line of JSON.
 
-Law  Nothing is opened, sent or written: a running host asks this before it stops for new settings.
+Law 1  Nothing is opened, sent or written: a host asks this before it stops for new settings.
+Law 2  What modules of the project print is no part of what is said: it goes where errors go.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from duly.rules.page import check_page
 
 def main() -> None:
     """Build the settings that were named, and say where their services are."""
+    # Law 2. No program that a module starts has this descriptor either.
+    out = os.dup(1)
+    os.dup2(2, 1)
     file, url = msgspec.json.decode(sys.argv[1], type=tuple[str, str])
     told: dict[str, Any]
     try:
         told = {"origins": _rehearse(Path(file), url)}
     except DulyError as error:
         told = {"error": write_error(error)}
-    sys.stdout.buffer.write(msgspec.json.encode(told))
+    with os.fdopen(out, "wb") as answer:
+        answer.write(msgspec.json.encode(told))
 
 
 def _rehearse(file: Path, url: str) -> dict[str, str]:
