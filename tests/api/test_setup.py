@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -301,6 +302,10 @@ BROKEN = {
     "a page without its certificate": (
         '[page]\naddress = "127.0.0.1"\ncertificate = "c.pem"\ncertificate_key = "k.pem"\n'
     ),
+    "a page with a certificate that is none": (
+        '[page]\ncertificate = "broken.py"\ncertificate_key = "broken.py"\n'
+    ),
+    "extensions in a folder that is not there": 'extensions = "nowhere"\n',
 }
 
 
@@ -384,3 +389,26 @@ async def test_what_a_trial_says_is_read_to_its_end_and_not_kept_in_memory(
     assert len(kept) <= TOLD_BYTES_MAX + CHUNK_BYTES
     assert (len(kept) > TOLD_BYTES_MAX) is (read_one is _first_of)
     assert kept.endswith(b"last words") is (read_one is _last_of)
+
+
+async def test_a_host_does_not_stop_for_a_page_where_another_program_listens(folder: Path) -> None:
+    """G1: a person who has the page alone would lose it; its own place is no other program's."""
+    restarted = Restarted()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.create_server(("127.0.0.1", 0)) as own,
+    ):
+        taken, held = other.getsockname()[1], own.getsockname()[1]
+        (folder / "duly.toml").write_text(f"[page]\nport = {held}\n")
+        async with build_host(read(folder), restart=restarted) as host:
+            for text in (f"port = {taken}", f'hooks_address = "127.0.0.1:{taken}"'):
+                (folder / "duly.toml").write_text(f"[page]\n{text}\n")
+                with pytest.raises(RequestRefused) as caught:
+                    await host.restart()
+                assert caught.value.code == "settings_broken", str(caught.value)
+                assert str(taken) in str(caught.value)
+            assert restarted.count == 0
+            for text in (f"port = {held}", "port = 0"):
+                (folder / "duly.toml").write_text(f'[page]\naddress = "127.0.0.2"\n{text}\n')
+                await host.restart()
+    assert restarted.count == 2

@@ -46,6 +46,7 @@ from duly.rules.addable import (
     Takes,
     find_addable,
 )
+from duly.rules.page import places_of
 from duly.words.addable import LABELS
 
 REHEARSAL_S_MAX: Final = 60.0
@@ -206,7 +207,8 @@ class ProjectSetup:
     async def rehearse(self) -> Rehearsed:
         """Build everything the settings name, in another process, or raise why it cannot be."""
         # Law 3. The store of a host is not changed under way: it would begin with another ledger.
-        given = msgspec.json.encode([str(settings_of(self._project)), self._project.url])
+        held = [port for _, port in places_of(self._project.config.page)]
+        given = msgspec.json.encode([str(settings_of(self._project)), self._project.url, held])
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "duly.api.rehearsal", given.decode()),
             cwd=self._project.folder,
