@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from duly.api.build import build_host, make_setup
 from duly.api.project import Project, find_project
+from duly.api.setup import CHUNK_BYTES, TOLD_BYTES_MAX, _first_of, _last_of
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
 from duly.rules.addable import ADDABLE, Takes, read_settings
@@ -300,6 +302,10 @@ BROKEN = {
     "a page without its certificate": (
         '[page]\naddress = "127.0.0.1"\ncertificate = "c.pem"\ncertificate_key = "k.pem"\n'
     ),
+    "a page with a certificate that is none": (
+        '[page]\ncertificate = "broken.py"\ncertificate_key = "broken.py"\n'
+    ),
+    "extensions in a folder that is not there": 'extensions = "nowhere"\n',
 }
 
 
@@ -332,3 +338,77 @@ async def test_a_program_that_ends_while_it_is_tried_out_ends_no_host(folder: Pa
         with pytest.raises(RequestRefused) as caught:
             await host.restart()
         assert caught.value.code == "not_rehearsed"
+
+
+OWN = "import duly\n\n\nclass X(duly.Connector):\n    name = 'x'\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "print('loaded')\n",
+        "import atexit\natexit.register(print, 'ended')\n",
+        "import os\nos.system('echo loaded')\n",
+    ],
+)
+async def test_what_a_module_prints_is_no_part_of_what_comes_of_its_trial(
+    more: str, folder: Path
+) -> None:
+    """R7: it printed at every start, and no host stumbled over it."""
+    (folder / "loud.py").write_text(more + OWN)
+    restarted = Restarted()
+    async with build_host(read(folder), restart=restarted) as host:
+        (folder / "duly.toml").write_text('[connectors.x]\nuse = "loud:X"\n')
+        await host.restart(by="ada")
+    assert restarted.count == 1
+
+
+async def test_a_program_that_ends_without_a_word_is_said_to_have_not_been_tried_out(
+    folder: Path,
+) -> None:
+    (folder / "ends.py").write_text("import os\nos._exit(0)\n")
+    async with build_host(read(folder), restart=Restarted()) as host:
+        (folder / "duly.toml").write_text('[connectors.x]\nuse = "ends:X"\n')
+        with pytest.raises(RequestRefused) as caught:
+            await host.restart()
+        assert caught.value.code == "not_rehearsed"
+
+
+@pytest.mark.parametrize("read_one", [_first_of, _last_of])
+async def test_what_a_trial_says_is_read_to_its_end_and_not_kept_in_memory(
+    read_one: Callable[[asyncio.StreamReader], Awaitable[bytes]],
+) -> None:
+    """A module that prints without end costs this host no memory."""
+    stream = asyncio.StreamReader()
+    for _ in range(40):
+        stream.feed_data(b"x" * 100_000)
+    stream.feed_data(b"last words")
+    stream.feed_eof()
+    kept = await read_one(stream)
+    assert stream.at_eof()
+    assert len(kept) <= TOLD_BYTES_MAX + CHUNK_BYTES
+    assert (len(kept) > TOLD_BYTES_MAX) is (read_one is _first_of)
+    assert kept.endswith(b"last words") is (read_one is _last_of)
+
+
+async def test_a_host_does_not_stop_for_a_page_where_another_program_listens(folder: Path) -> None:
+    """G1: a person who has the page alone would lose it; its own place is no other program's."""
+    restarted = Restarted()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.create_server(("127.0.0.1", 0)) as own,
+    ):
+        taken, held = other.getsockname()[1], own.getsockname()[1]
+        (folder / "duly.toml").write_text(f"[page]\nport = {held}\n")
+        async with build_host(read(folder), restart=restarted) as host:
+            for text in (f"port = {taken}", f'hooks_address = "127.0.0.1:{taken}"'):
+                (folder / "duly.toml").write_text(f"[page]\n{text}\n")
+                with pytest.raises(RequestRefused) as caught:
+                    await host.restart()
+                assert caught.value.code == "settings_broken", str(caught.value)
+                assert str(taken) in str(caught.value)
+            assert restarted.count == 0
+            for text in (f"port = {held}", "port = 0"):
+                (folder / "duly.toml").write_text(f'[page]\naddress = "127.0.0.2"\n{text}\n')
+                await host.restart()
+    assert restarted.count == 2

@@ -6,6 +6,7 @@ from duly.config import PageSettings as PageSettings
 from duly.rules.page import check_page as check_page
 from duly.rules.page import list_names as list_names
 from duly.rules.page import name_hooks as name_hooks
+from duly.rules.page import places_of as places_of
 from duly.rules.page import read_place as read_place
 from duly.rules.token import DEVICE_DAYS as DEVICE_DAYS
 from duly.rules.webhook import GIVES_SECRET as GIVES_SECRET

@@ -1,12 +1,16 @@
 """Builds all that the settings of a project name, and says what came of it: one line of JSON.
 
-Law  Nothing is opened, sent or written: a running host asks this before it stops for new settings.
+Law 1  Nothing is opened, sent or written: a host asks this before it stops for new settings.
+Law 2  What modules of the project print is no part of what is said: it goes where errors go.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +19,73 @@ import msgspec
 from duly.api.build import build_host
 from duly.api.project import Project, find_project
 from duly.api.wire import write_error
+from duly.bus.code import scan
 from duly.errors import ConfigError, DulyError
-from duly.rules.page import check_page
+from duly.rules.page import check_page, places_of
 
 
 def main() -> None:
     """Build the settings that were named, and say where their services are."""
-    file, url = msgspec.json.decode(sys.argv[1], type=tuple[str, str])
+    # Law 2. No program that a module starts has this descriptor either.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    file, url, held = msgspec.json.decode(sys.argv[1], type=tuple[str, str, list[int]])
     told: dict[str, Any]
     try:
-        told = {"origins": _rehearse(Path(file), url)}
+        told = {"origins": _rehearse(Path(file), url, held)}
     except DulyError as error:
         told = {"error": write_error(error)}
-    sys.stdout.buffer.write(msgspec.json.encode(told))
+    with os.fdopen(out, "wb") as answer:
+        answer.write(msgspec.json.encode(told))
 
 
-def _rehearse(file: Path, url: str) -> dict[str, str]:
+def _rehearse(file: Path, url: str, held: Collection[int]) -> dict[str, str]:
     given = str(file) if file.exists() else None
     project = find_project(given, os.environ, file.parent)
     if project.url != url:
         raise ConfigError(code="store_moved", subject=project.place)
-    _check_page(project)
-    return build_host(project).connectors.origins()
+    _check_page(project, held)
+    host = build_host(project)
+    if project.config.extensions is not None:
+        scan(project.folder / project.config.extensions)
+    return host.connectors.origins()
 
 
-def _check_page(project: Project) -> None:
+def _check_page(project: Project, held: Collection[int]) -> None:
     """Refuse what would leave a person without the page that they look at."""
     settings = project.config.page
     check_page(settings)
-    for each in (settings.certificate, settings.certificate_key):
-        if each is not None and not os.access(project.folder / Path(each).expanduser(), os.R_OK):
-            raise ConfigError(code="unreadable", subject=each, facts={"cause": "no such file"})
+    for address, port in places_of(settings):
+        if port not in held:  # the host hands its own on, or lets them go before it listens
+            _check_free(address, port)
+    if settings.certificate is None or settings.certificate_key is None:
+        return
+    files = [
+        project.folder / Path(each).expanduser()
+        for each in (settings.certificate, settings.certificate_key)
+    ]
+    for each in files:
+        if not os.access(each, os.R_OK):
+            raise ConfigError(code="unreadable", subject=str(each), facts={"cause": "no such file"})
+    try:
+        # With a password of its own, so that a sealed key is refused and none is asked for.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], password="")
+    except (OSError, ValueError) as error:
+        facts = {"cause": getattr(error, "reason", None) or str(error)}
+        raise ConfigError(code="unreadable", subject=str(files[0]), facts=facts) from error
+
+
+def _check_free(address: str, port: int) -> None:
+    """Refuse a place at which another program listens, or that this one may not take."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((address, port))
+        except OSError as error:
+            facts = {"cause": error.strerror}
+            place = f"{address}:{port}"
+            raise ConfigError(code="page_not_heard", subject=place, facts=facts) from error
 
 
 if __name__ == "__main__":

@@ -46,10 +46,13 @@ from duly.rules.addable import (
     Takes,
     find_addable,
 )
+from duly.rules.page import places_of
 from duly.words.addable import LABELS
 
 REHEARSAL_S_MAX: Final = 60.0
 TOLD_BYTES_MAX: Final = 1024 * 1024
+SAID_BYTES: Final = 4096  # of its errors that are kept: the last of them says why it ended
+CHUNK_BYTES: Final = 64 * 1024
 FOLDER_MODE: Final = 0o755
 CONNECTORS: Final = "connectors"
 
@@ -204,7 +207,8 @@ class ProjectSetup:
     async def rehearse(self) -> Rehearsed:
         """Build everything the settings name, in another process, or raise why it cannot be."""
         # Law 3. The store of a host is not changed under way: it would begin with another ledger.
-        given = msgspec.json.encode([str(settings_of(self._project)), self._project.url])
+        held = [port for _, port in places_of(self._project.config.page)]
+        given = msgspec.json.encode([str(settings_of(self._project)), self._project.url, held])
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "duly.api.rehearsal", given.decode()),
             cwd=self._project.folder,
@@ -215,7 +219,10 @@ class ProjectSetup:
         )
         try:
             async with asyncio.timeout(REHEARSAL_S_MAX):
-                told, said = await process.communicate()
+                told, said = await asyncio.gather(
+                    _first_of(process.stdout), _last_of(process.stderr)
+                )
+                await process.wait()
         except TimeoutError:
             facts = {"cause": "", "seconds": f"{REHEARSAL_S_MAX:g}"}
             raise RequestRefused(code="not_rehearsed", facts=facts) from None
@@ -223,7 +230,7 @@ class ProjectSetup:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if process.returncode != 0 or len(told) > TOLD_BYTES_MAX:
+        if process.returncode != 0 or not told or len(told) > TOLD_BYTES_MAX:
             facts = {"cause": short(said.decode("utf-8", "replace").strip().rpartition("\n")[2])}
             raise RequestRefused(code="not_rehearsed", facts=facts)
         answer: dict[str, Any] = msgspec.json.decode(told)
@@ -231,6 +238,25 @@ class ProjectSetup:
             error = read_error(answer["error"])
             raise RequestRefused(**{**parts_of(error), "code": "settings_broken"})
         return Rehearsed(answer["origins"])
+
+
+async def _first_of(stream: asyncio.StreamReader | None) -> bytes:
+    """Read to the end, and keep no more than shows that it is too much."""
+    assert stream is not None
+    kept = bytearray()
+    while data := await stream.read(CHUNK_BYTES):
+        if len(kept) <= TOLD_BYTES_MAX:
+            kept += data
+    return bytes(kept)
+
+
+async def _last_of(stream: asyncio.StreamReader | None) -> bytes:
+    """Read to the end, and keep what came last."""
+    assert stream is not None
+    kept = b""
+    while data := await stream.read(CHUNK_BYTES):
+        kept = (kept + data)[-SAID_BYTES:]
+    return kept
 
 
 @cache

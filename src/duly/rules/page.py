@@ -45,6 +45,13 @@ def check_page(settings: PageSettings) -> None:
         raise ConfigError(code="page_without_hosts", subject="page.hosts")
 
 
+def places_of(settings: PageSettings) -> tuple[tuple[str, int], ...]:
+    """List where a page listens: at its own place, and at the one of webhooks alone."""
+    own = (settings.address, settings.port)
+    hooks = settings.hooks_address
+    return (own,) if hooks is None else (own, read_place(hooks))
+
+
 def read_place(text: str) -> tuple[str, int]:
     """Read `address:port`."""
     address, colon, port = text.rpartition(":")

@@ -25,7 +25,7 @@ import msgspec
 
 from duly.api.clock import Env
 from duly.api.folder import ProjectFolder
-from duly.api.page import PageSettings, check_page, read_place
+from duly.api.page import PageSettings, check_page, places_of
 from duly.errors import ConfigError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
@@ -73,9 +73,7 @@ def listen(settings: PageSettings, handed: Sequence[socket.socket] = ()) -> List
     that were `handed` the others are closed.
     """
     check_page(settings)
-    places = [(settings.address, settings.port)]
-    if settings.hooks_address is not None:
-        places.append(read_place(settings.hooks_address))
+    places = places_of(settings)
     taken = _take_over(handed, places)
     page, hooks = taken[0] or _listen(*places[0]), None
     if len(places) > 1:
