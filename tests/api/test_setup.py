@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -116,7 +118,37 @@ async def test_the_same_form_sent_again_adds_nothing(folder: Path, host: Host) -
     assert [each.verb for each in await host.actions()] == ["add_connection"]
     await refused(host, "name_taken", settings={"path": "other"}, once="another form")
     await refused(host, "name_taken", settings={"path": "other"})
+    # The same form with other words is not said to be done: the first words hold.
+    await refused(host, "name_taken", settings={"path": "other"}, once="form")
     assert not (folder / "other").exists()
+
+
+async def test_the_same_form_with_another_secret_is_not_said_to_be_done(host: Host) -> None:
+    """A5: a person who corrects a secret learns that the first one holds."""
+    given: dict[str, Any] = {"use": "telegram", "name": "bot", "settings": {}, "once": "form"}
+    one = await host.add_connection(**given, secrets={"token": "12345:wrong"})
+    assert await host.add_connection(**given, secrets={"token": "12345:wrong"}) == one
+    await refused(host, "name_taken", **given, secrets={"token": "12345:right"})
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+async def test_a_disk_that_takes_nothing_is_said_and_leaves_nothing_behind(
+    error: int, folder: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G10: it is no fault of Duly."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        told = await refused(host, "unwritable", use="documents")
+        assert os.strerror(error) in str(told)
+        patch.setattr(Path, "mkdir", broken)
+        await refused(host, "unwritable", settings={"path": "notes"})
+    assert (folder / "duly.toml").read_text() == TEXT
+    assert not (folder / ".duly.toml.new").exists()
+    assert (await host.add_connection("files", "notes", {"path": "notes"})).name == "notes"
 
 
 async def test_a_name_that_is_taken_is_refused_also_one_that_was_written_meanwhile(

@@ -75,7 +75,7 @@ WRONG: dict[tuple[str, str], list[str]] = {
     ("files", "path"): [
         *("/etc", "~", "~/mails", "..", "../other", "in/../../x", ".", "./in", ".ssh", "in/.git"),
         *("in//box", "in\\box", "in/box.", "C:", "$HOME", "in\x00", "in\nbox", "sqlite:///x.db"),
-        "/".join("a" * (FOLDER_PARTS_MAX + 1)),
+        *("/".join("a" * (FOLDER_PARTS_MAX + 1)), "年" * 86),
         "a" * (VALUE_CHARS_MAX + 1),
     ],
     ("feed", "url"): [
@@ -106,6 +106,7 @@ def test_a_value_that_is_not_what_its_key_may_be_is_refused_with_its_field(
 def test_what_is_at_a_limit_is_taken() -> None:
     most = "/".join("a" * FOLDER_PARTS_MAX)
     assert read_settings("files", {"path": most}) == {"path": most}
+    assert read_settings("files", {"path": "年" * 85}) == {"path": "年" * 85}
     hosts = " ".join(f"h{each}.example" for each in range(HOSTS_MAX))
     found = read_settings("http", {"url": "https://shop.example", "hosts": hosts})
     assert len(found["hosts"]) == HOSTS_MAX

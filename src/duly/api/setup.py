@@ -121,11 +121,8 @@ class ProjectSetup:
         if name in now.config.connectors:
             raise RequestRefused(code="name_taken", subject=name)
         kind = find_addable(use)
-        for each in kind.keys:
-            if each.takes is Takes.FOLDER and each.name in given:
-                self._check_folder(str(given[each.name]))
         folder = next((given[each.name] for each in kind.keys if each.takes is Takes.FOLDER), None)
-        made = None if folder is None else self._make_folder(str(folder))
+        made = None if folder is None else self._prepare_folder(str(folder))
         table = {"use": use, **given}
         config = replace(now.config, connectors={name: table})
         try:
@@ -151,7 +148,10 @@ class ProjectSetup:
                 raise RequestRefused(code="name_taken", subject=added.name)
             return put_table(text, place, added.table)
 
-        change_file(settings_of(self._project), change)
+        try:
+            change_file(settings_of(self._project), change)
+        except OSError as error:
+            raise _unwritable(added.file, error) from error
 
     def take_back(self, added: Added) -> None:
         """Take out what was written."""
@@ -161,6 +161,13 @@ class ProjectSetup:
     def _digest(self) -> str:
         file = settings_of(self._project)
         return _digest_of(file.read_bytes().decode() if file.exists() else "")
+
+    def _prepare_folder(self, text: str) -> list[Path]:
+        try:
+            self._check_folder(text)
+            return self._make_folder(text)
+        except OSError as error:
+            raise _unwritable(str(self._project.folder / text), error) from error
 
     def _check_folder(self, text: str) -> None:
         """Refuse a folder that is not the connection's own (law 2)."""
@@ -275,6 +282,11 @@ def _describe(use: str, target: str) -> AddableKind:
 
 def _own(need: Need) -> tuple[str, str]:
     return need.label, need.example
+
+
+def _unwritable(subject: str, error: OSError) -> ConfigError:
+    facts = {"cause": error.strerror or str(error)}
+    return ConfigError(code="unwritable", subject=subject, facts=facts)
 
 
 def _digest_of(text: str) -> str:

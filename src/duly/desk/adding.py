@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 from duly.desk.base import USER, Desk, HasDesk, Setup
 from duly.desk.origin import check_moves, check_unused
@@ -84,14 +85,15 @@ class Adding(HasDesk):
             except Invalid as error:
                 raise Invalid(**parts_of(error), path=f"secrets.{each}") from None
         once = str(once)[:ONCE_CHARS_MAX]
+        said = sha256(repr((use, name, given, typed)).encode()).digest()
 
         async def add() -> AddedConnection:
             async with desk.adding.turn:
                 before = desk.adding.done.get(once)
-                if before is not None and (before.name, before.use) == (name, use):
-                    return before
+                if before is not None and before[0] == said:
+                    return before[1]
                 made = await self._add(desk, setup, use, name, given, typed, by)
-                desk.adding.remember(once, made)
+                desk.adding.remember(once, said, made)
                 return made
 
         return await desk.complete(add)

@@ -95,12 +95,12 @@ class Adds:
     """The connections that are being added, one at a time, and what forms brought them."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    done: dict[str, AddedConnection] = field(default_factory=dict)
+    done: dict[str, tuple[bytes, AddedConnection]] = field(default_factory=dict)
 
-    def remember(self, once: str, made: AddedConnection) -> None:
+    def remember(self, once: str, said: bytes, made: AddedConnection) -> None:
         """Keep what a form brought, so that the same form sent again brings nothing else."""
         if once:
-            self.done[once] = made
+            self.done[once] = (said, made)
             while len(self.done) > ADDS_MAX:
                 del self.done[next(iter(self.done))]
 

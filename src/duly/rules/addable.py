@@ -25,6 +25,7 @@ VALUE_CHARS_MAX: Final = 500
 NAME_CHARS_MAX: Final = 50
 HOSTS_MAX: Final = 20
 FOLDER_PARTS_MAX: Final = 8
+PART_BYTES_MAX: Final = 255  # what file systems take
 ONCE_CHARS_MAX: Final = 64
 # A name is what scripts write behind `ctx.`, in two languages, and a bare key of the settings.
 NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{NAME_CHARS_MAX - 1}}}")
@@ -320,9 +321,14 @@ def _read_hosts(text: str, path: str) -> list[str]:
 def _read_folder(text: str, path: str) -> str:
     parts = text.removesuffix("/").split("/")
     is_plain = all(PART.fullmatch(each) and not each.endswith((".", " ")) for each in parts)
-    if not is_plain or len(parts) > FOLDER_PARTS_MAX:
+    is_long = len(parts) > FOLDER_PARTS_MAX or max(map(_bytes, parts)) > PART_BYTES_MAX
+    if not is_plain or is_long:
         raise Invalid(code="wrong_value", path=path, facts={"wanted": "folder_below"})
     return "/".join(parts)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 _READERS: Final[Mapping[Takes, Callable[[str, str], str | list[str]]]] = MappingProxyType(
