@@ -29,6 +29,10 @@ path = "."
 
 [connectors.crm]
 use = "crm.outside:Crm"
+
+[page]
+certificate = "page.pem"
+certificate_key = "sub/page.key"
 """
 CONNECTOR = "import duly\n\nclass Crm(duly.Connector):\n    name = 'crm'\n"
 # Every one of them, as a path below the folder of the project.
@@ -36,7 +40,7 @@ OWN = [
     *("duly.toml", "DULY.TOML", "duly.db", "Duly.DB", "duly.db-wal", "duly.db-shm", "duly.db.key"),
     *("duly.db.lock", "duly.db.socket", "duly.db.v1.backup", "helper.py", "Helper.PY"),
     *("flows/a.py", "flows/deep/b.js", "more/ours.yaml", "crm/outside.py", "FLOWS/new.py"),
-    *("linked.txt", "linked-flow.txt", "linked-key.txt", "sub/linked.txt"),
+    *("linked.txt", "linked-flow.txt", "linked-key.txt", "sub/linked.txt", "sub/page.key"),
 ]
 
 

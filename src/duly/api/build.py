@@ -138,7 +138,7 @@ def make_setup(project: Project, restart: Callable[[], None] | None = None) -> P
 
 
 def private_of(project: Project) -> Private:
-    """Say what of a project no connector serves: its settings and its sources (K13)."""
+    """Say what of a project no connector serves: settings, sources, the page's key (K13)."""
     config, folder = project.config, project.folder.absolute()
     named = [
         *(table.get("use") for table in (*config.connectors.values(), *config.channels.values())),
@@ -155,8 +155,10 @@ def private_of(project: Project) -> Private:
     wide = [each for each in sources if folder.is_relative_to(each)]
     settings = project.file.absolute() if project.file is not None else folder / FILE
     locks = [lock_of(project, each) for each in config.connectors]
+    key = config.page.certificate_key
+    keys = () if key is None else ((folder / Path(key).expanduser()).absolute(),)
     return Private(
-        files=(settings, *locks),
+        files=(settings, *locks, *keys),
         folders=(*(each for each in sources if each not in wide), *folders),
         code=(folder, *wide),
     )
