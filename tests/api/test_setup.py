@@ -116,10 +116,10 @@ async def test_the_same_form_sent_again_adds_nothing(folder: Path, host: Host) -
     )
     assert one == other
     assert [each.verb for each in await host.actions()] == ["add_connection"]
-    await refused(host, "name_taken", settings={"path": "other"}, once="another form")
-    await refused(host, "name_taken", settings={"path": "other"})
+    await refused(host, "connection_there", settings={"path": "other"}, once="another form")
+    await refused(host, "connection_there", settings={"path": "other"})
     # The same form with other words is not said to be done: the first words hold.
-    await refused(host, "name_taken", settings={"path": "other"}, once="form")
+    await refused(host, "connection_there", settings={"path": "other"}, once="form")
     assert not (folder / "other").exists()
 
 
@@ -128,7 +128,7 @@ async def test_the_same_form_with_another_secret_is_not_said_to_be_done(host: Ho
     given: dict[str, Any] = {"use": "telegram", "name": "bot", "settings": {}, "once": "form"}
     one = await host.add_connection(**given, secrets={"token": "12345:wrong"})
     assert await host.add_connection(**given, secrets={"token": "12345:wrong"}) == one
-    await refused(host, "name_taken", **given, secrets={"token": "12345:right"})
+    await refused(host, "connection_there", **given, secrets={"token": "12345:right"})
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EACCES])
@@ -154,10 +154,10 @@ async def test_a_disk_that_takes_nothing_is_said_and_leaves_nothing_behind(
 async def test_a_name_that_is_taken_is_refused_also_one_that_was_written_meanwhile(
     folder: Path, host: Host
 ) -> None:
-    await refused(host, "name_taken", name="inbox", settings={"path": "x"})
+    await refused(host, "connection_there", name="inbox", settings={"path": "x"})
     with (folder / "duly.toml").open("a") as file:
         file.write('\n[connectors.notes]\nuse = "documents"\n')
-    await refused(host, "name_taken", settings={"path": "x"})
+    await refused(host, "connection_there", settings={"path": "x"})
     assert tables(folder)["notes"] == {"use": "documents"}
 
 

@@ -63,7 +63,7 @@ async def test_while_it_is_out_a_person_may_say_yes_but_not_no(
         for answer in ("did_not_happen", "try_again"):
             with pytest.raises(RequestRefused, match="has not returned") as refused:
                 await play.host.settle(row.id, answer)
-            assert "Stop the host" in str(refused.value)
+            assert "stop the host" in str(refused.value)
         await play.host.settle(row.id, "happened", {"row": 7})
         await duly_world.advance(1)
         assert await found(play) == DONE

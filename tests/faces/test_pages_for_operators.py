@@ -30,7 +30,7 @@ FOR_OPERATORS = ("docs/deployment.md", "docs/troubleshooting.md", "docs/operatio
 # Commands stand in blocks of these kinds; a block of no kind is what a command printed.
 TYPED = ("sh", "text", "console")
 # Lines of another program that name Duly: what an agent is told of our server.
-FOREIGN = ("claude mcp add ",)
+FOREIGN = ("claude mcp add ", "createdb ")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[\s/\"(])duly(?: --project \S+)? ([a-z][a-z -]*)(.*)$")
@@ -49,7 +49,7 @@ def commands(text: str) -> list[list[str]]:
         for line in body.split("\n")
         if not line.startswith(FOREIGN)
     ]
-    spans = SPAN.findall(BLOCK.sub("", text))
+    spans = [each for each in SPAN.findall(BLOCK.sub("", text)) if not each.startswith(FOREIGN)]
     found = [
         match.group(0).split("duly", 1)[1]
         for each in [*typed, *spans]

@@ -147,13 +147,13 @@ TAKE_IN = Case(
             "a row whose arguments were changed",
             RequestRefused,
             call=partial(_take_in, lines=changed("mutation", args='{"text":"y"}')),
-            match="mutation_1 is not what",
+            match="mutation_1 is not as",
         ),
         Refusal(
             "a row whose inputs were changed",
             RequestRefused,
             call=partial(_take_in, lines=changed("mutation", inputs="other")),
-            match="mutation_1 is not what",
+            match="mutation_1 is not as",
         ),
         Refusal(
             "an open run",

@@ -82,7 +82,10 @@ FORGET = Case(
     refusals=(
         Refusal("an event that is not there", NotFound, call=partial(_forget, seq=99)),
         Refusal(
-            "what came of an input", RequestRefused, call=partial(_forget, seq=ROW), match="came of"
+            "what came of an input",
+            RequestRefused,
+            call=partial(_forget, seq=ROW),
+            match="was made from",
         ),
         Refusal("what is still work", RequestRefused, _open_again, match="row/row:1"),
         Refusal("a run that is open", RequestRefused, _run_again, match="run run_"),

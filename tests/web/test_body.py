@@ -162,6 +162,7 @@ async def test_a_form_of_another_type_or_size_is_refused() -> None:
 async def test_a_form_takes_a_script_as_long_as_a_script_may_be() -> None:
     """G14, N: without JavaScript too, and a browser writes each line end with six characters."""
     app, door = fake()
+    door.answers["deploy"] = {"new": True}
     text = "# a line\n" * (Limits().source_bytes // 9)
     fields = {"source.language": "python", "source.text": text.replace("\n", "\r\n")}
     headers = {**cookie(), **OWN, **FORM}

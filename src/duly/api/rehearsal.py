@@ -65,8 +65,11 @@ def _check_page(project: Project, held: Collection[int]) -> None:
         for each in (settings.certificate, settings.certificate_key)
     ]
     for each in files:
-        if not os.access(each, os.R_OK):
-            raise ConfigError(code="unreadable", subject=str(each), facts={"cause": "no such file"})
+        try:
+            each.open("rb").close()
+        except OSError as error:
+            facts = {"cause": error.strerror}
+            raise ConfigError(code="unreadable", subject=str(each), facts=facts) from error
     try:
         # With a password of its own, so that a sealed key is refused and none is asked for.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], password="")

@@ -119,7 +119,7 @@ class ProjectSetup:
         seen = self._digest()
         now = self._read()
         if name in now.config.connectors:
-            raise RequestRefused(code="name_taken", subject=name)
+            raise RequestRefused(code="connection_there", subject=name)
         kind = find_addable(use)
         folder = next((given[each.name] for each in kind.keys if each.takes is Takes.FOLDER), None)
         made = None if folder is None else self._prepare_folder(str(folder))
@@ -145,7 +145,7 @@ class ProjectSetup:
             if _digest_of(text) != added.seen:
                 raise ConfigError(code="settings_changed", subject=added.file)
             if added.name in tomllib.loads(text).get(CONNECTORS, {}):
-                raise RequestRefused(code="name_taken", subject=added.name)
+                raise RequestRefused(code="connection_there", subject=added.name)
             return put_table(text, place, added.table)
 
         try:

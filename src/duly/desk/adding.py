@@ -111,7 +111,7 @@ class Adding(HasDesk):
         env, store = desk.parts.env, desk.parts.store
         action = desk.action(by, "add_connection", use)
         if name in desk.parts.outside.connectors:
-            raise RequestRefused(code="name_taken", subject=name)
+            raise RequestRefused(code="connection_there", subject=name)
         if typed and desk.vault is None:
             raise RequestRefused(code="no_vault")
         added = await env.call_blocking(partial(setup.try_out, use, name, given))

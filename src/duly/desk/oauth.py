@@ -235,7 +235,7 @@ class OAuthSignIns(HasDesk):
                     vault.keep(connector, name, value, await verb(over=over, now=desk.now_ms))
                     break
             else:
-                raise _refused(connector, "another sign-in goes on")
+                raise RequestRefused(code="changed_meanwhile", subject=connector)
             desk.engine.wake(None)
             missing = missing_scopes(granted, found.scopes)
             return SignInEnded(

@@ -68,9 +68,9 @@ PROJECTS: Final[Mapping[str, Pair]] = {
     ),
     "beyond_page": (
         "{subject} is not set on a page[ for {of}].[ {nearest}]",
-        "Use `duly connect NAME` on this machine.",
+        "Connect it in a terminal of the host's machine.",
     ),
-    "name_taken": ("{subject} is there already.", "Choose another name."),
+    "connection_there": ("A connection {subject} is there already.", "Choose another name."),
     "name_used_before": (
         "A connection named {subject} was here before, and left a secret or an open change.",
         "Choose another name.",

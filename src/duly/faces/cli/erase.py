@@ -41,7 +41,7 @@ def forget(face: Face, id: str, workflow: str | None, topic: str | None, yes: bo
     args: dict[str, Json] = {"id": id, **{key: each for key, each in given.items() if each}}
     told: Any = face.call("forgettable", **args)
     _ask(face, say_forgettable(told), ERASE, is_yes=yes)
-    # Exactly the input that was shown, whatever has come since under that id.
+    # Exactly the input that was shown: another one may have come since under that id.
     _act(face, "forget", {**args, "workflow": told["workflow"], "topic": told["topic"]})
 
 

@@ -30,7 +30,7 @@ from duly.faces.web.stream import Show
 SETTING: Final = "settings."
 SECRET: Final = "secrets."
 NAME: Final = "name"
-NAME_CODES: Final = frozenset({"name_taken", "name_used_before"})
+NAME_CODES: Final = frozenset({"connection_there", "name_used_before"})
 FORM_CHARS_MAX: Final = 500
 LOOK_S: Final = 0.2
 LOOKS_MAX: Final = 150
