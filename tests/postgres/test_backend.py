@@ -99,6 +99,7 @@ def test_few_statements_are_its_own() -> None:
         "put_store_version",
         "read_view",
         "refer_to_allowance",
+        "replace_key",
         "ring",
         "server_clock",
         "server_timeline",
