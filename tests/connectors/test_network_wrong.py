@@ -140,7 +140,7 @@ class Known(Plain):
         try:
             return await super().dispatch(call, item)
         except UnknownOutcome as error:
-            if "409" in str(error):
+            if "answered 409" in str(error):
                 return {}
             raise
 
@@ -164,7 +164,7 @@ class Trusting(LookingCareful):
         try:
             return await super().dispatch(call, item)
         except UnknownOutcome as error:
-            found = await self.order_happened(call) if "409" in str(error) else duly.Applied()
+            found = await self.order_happened(call) if "answered 409" in str(error) else duly.Applied()
             if isinstance(found, duly.Applied):
                 raise
             raise Refused(str(error)) from error
@@ -177,7 +177,7 @@ class Denying(Plain):
         try:
             return await super().dispatch(call, item)
         except UnknownOutcome as error:
-            if "409" in str(error):
+            if "answered 409" in str(error):
                 raise Refused(str(error)) from error
             raise
 

@@ -67,6 +67,14 @@ def _keep_fences(_: Any) -> Any:
     return forget
 
 
+def _check_the_epoch_alone(original: Any) -> Any:
+    def check(tx: Any, fence: Fence) -> Any:
+        tx.host = None
+        return original(tx, fence)
+
+    return check
+
+
 def _fence_from_row(original: Any) -> Any:
     async def claim(self: Any, workflow_id: str) -> Any:
         try:
@@ -275,8 +283,6 @@ _BUGS: Final = (
      "duly.engine.claims", "Claims.over_since_ms", _from_claim),
     ("absence-by-when-it-was-read", "A person's 'no' is judged by when the store answered.",
      "duly.engine.sends", "Sends.absence_wait_ms", _said_late),
-    ("memory-outlives-the-lease", "A host that lapsed goes on with its old claims.",
-     "duly.engine.claims", "Claims.forget", _keep_fences),
     ("leases-by-the-own-clock", "A host judges the leases of others by its wall clock.",
      "duly.engine.lease", "Lease._watch", _by_own_clock),
     ("evicted-too-soon", "A host is evicted by the store's clock alone.",
@@ -333,6 +339,14 @@ _EVICTED: Final = Bug(
     "An act of a person through an evicted host is written.",
     (Place("duly.store.slot", "enter", _let_in), Place("duly.store.slot", "move", _uncounted)),
 )
+_OLD_CLAIMS: Final = Bug(
+    "memory-outlives-the-lease",
+    "A host that lapsed goes on with its old claims, and the store compares the epoch alone.",
+    (
+        Place("duly.engine.claims", "Claims.forget", _keep_fences),
+        Place("duly.store.statements", "check", _check_the_epoch_alone),
+    ),
+)
 
 BUGS: Final = (
     *(
@@ -340,4 +354,5 @@ BUGS: Final = (
         for name, says, module, attribute, make in _BUGS
     ),
     _EVICTED,
+    _OLD_CLAIMS,
 )
