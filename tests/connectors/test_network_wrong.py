@@ -164,7 +164,9 @@ class Trusting(LookingCareful):
         try:
             return await super().dispatch(call, item)
         except UnknownOutcome as error:
-            found = await self.order_happened(call) if "answered 409" in str(error) else duly.Applied()
+            found = (
+                await self.order_happened(call) if "answered 409" in str(error) else duly.Applied()
+            )
             if isinstance(found, duly.Applied):
                 raise
             raise Refused(str(error)) from error
