@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,13 @@ def test_every_ready_made_change_declares_its_key() -> None:
     """K1: of each kind that settings can name."""
     assert asking_page.SAMPLES.keys() == CONNECTORS.keys()
     assert all(each.key_in is not None for each in asking_page.list_answering())
+
+
+def test_the_page_begins_with_a_table_of_every_kind() -> None:
+    """U6: a kind that is missing there is not found."""
+    table = asking_page.PAGE.read_text(encoding="utf-8").partition("```")[0]
+    named = re.findall(r"^\| \[`(\w+)`\]", table, re.MULTILINE)
+    assert sorted(named) == sorted(CONNECTORS)
 
 
 def test_every_ready_made_question_says_what_it_makes_of_a_deletion(tmp_path: Path) -> None:

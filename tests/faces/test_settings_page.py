@@ -38,6 +38,7 @@ PAGES = (
     "google",
     "repair",
     "settings",
+    "writing-connectors",
     "writing-workflows",
 )
 CARDS = """

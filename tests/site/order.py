@@ -30,7 +30,7 @@ MENU: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "docs/troubleshooting.md",
         ),
     ),
-    ("Connectors", ("docs/connectors.md", "docs/google.md")),
+    ("Connectors", ("docs/connectors.md", "docs/google.md", "docs/writing-connectors.md")),
     (
         "Writing workflows",
         ("docs/writing-workflows.md", "docs/testing.md", "examples/README.md"),
