@@ -123,28 +123,30 @@ def kill(folder: Path) -> None:
 
 def follow(primary: Path, folder: Path, *, is_waited_for: bool) -> None:
     """Start a standby of the server in another folder; return when it follows."""
-    folder.mkdir(parents=True)
-    if os.geteuid() == 0:
-        shutil.chown(folder, USER)
-    programs, name = binaries(primary), folder.name
-    _run(
-        folder,
-        programs / "pg_basebackup",
-        *("-d", f"host={primary} user=postgres application_name={name}", "-D", folder / "data"),
-        *("-R", "-X", "stream", "-c", "fast", "--no-sync"),
-    )
-    site = primary / "site"
-    if site.exists() and not (folder / "site").exists():
-        (folder / "site").symlink_to(site.resolve())
-    start_again(folder)
+    name = folder.name
+    source = f"host={primary} user=postgres application_name={name}"
+    words = ("-d", source, "-D", folder / "data", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+    make_standby(primary, folder, "pg_basebackup", *words)
     with _admin(primary) as connection:
         state = "sync" if is_waited_for else "async"
         wait_for(primary, name if is_waited_for else "")
         asked = "select 1 from pg_stat_replication where application_name = %s and sync_state = %s"
-        _until(
+        until(
             lambda: connection.execute(asked, (name, state)).fetchone() is not None,
             f"the standby {name} ({state})",
         )
+
+
+def make_standby(primary: Path, folder: Path, program: str, *words: object) -> None:
+    """Copy a server into a folder with a program of PostgreSQL, and start what came of it."""
+    folder.mkdir(parents=True)
+    if os.geteuid() == 0:
+        shutil.chown(folder, USER)
+    _run(folder, binaries(primary) / program, *words)
+    site = primary / "site"
+    if site.exists() and not (folder / "site").exists():
+        (folder / "site").symlink_to(site.resolve())
+    start_again(folder)
 
 
 def wait_for(primary: Path, standby: str) -> None:
@@ -160,7 +162,7 @@ def catch_up(primary: Path, standby: Path) -> None:
         one.execute("select pg_switch_wal()")
         ((upto,),) = one.execute("select pg_current_wal_flush_lsn()::text").fetchall()
         asked = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
-        _until(lambda: other.execute(asked, (upto,)).fetchone() == (True,), f"{upto} at {standby}")
+        until(lambda: other.execute(asked, (upto,)).fetchone() == (True,), f"{upto} at {standby}")
 
 
 def cut_standby(standby: Path) -> None:
@@ -169,7 +171,7 @@ def cut_standby(standby: Path) -> None:
         connection.execute("alter system set primary_conninfo = ''")
         connection.execute("select pg_reload_conf()")
         asked = "select count(*) from pg_stat_wal_receiver"
-        _until(lambda: connection.execute(asked).fetchone() == (0,), f"{standby} alone")
+        until(lambda: connection.execute(asked).fetchone() == (0,), f"{standby} alone")
 
 
 def promote(standby: Path) -> None:
@@ -181,7 +183,8 @@ def _admin(folder: Path) -> psycopg.Connection[Any]:
     return psycopg.connect(superuser(folder), autocommit=True)
 
 
-def _until(asked: Callable[[], bool], what: str) -> None:
+def until(asked: Callable[[], bool], what: str) -> None:
+    """Wait until something is so."""
     ends_s = time.monotonic() + PATIENCE_S
     while not asked():
         assert time.monotonic() < ends_s, f"not within {PATIENCE_S:g} s: {what}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from duly.rules.permission import Approval
-from tests.breaks import tenth_of_commit
+from tests.breaks import number_of_commit, tenth_of_commit
 from verification import __main__ as command
 from verification.fleet.outside import LONG_TIMEOUT_S
 from verification.fleet.paused import PAUSES_S, situations, unfold
@@ -39,9 +39,9 @@ NAMES = {bug.name: bug for bug in BUGS}
 # Where `python -m verification --fleet --planted --json` found each of them first, by range. The
 # seed is tried before the others; it decides nothing.
 FOUND: dict[str, list[int]] = json.loads(Path(__file__).with_name("found_fleet.json").read_bytes())
-# A commit looks for a third of them, in one of the three ranges; the command looks for all.
-CHOSEN = sorted(FOUND)[tenth_of_commit() % 3 :: 3]
-RANGE = tenth_of_commit() // 3 % 3
+# A commit looks for a fifth of them, in one of the three ranges; the command looks for all.
+CHOSEN = sorted(FOUND)[number_of_commit() % 5 :: 5]
+RANGE = number_of_commit() // 5 % 3
 
 BOTH_DIE = (
     Mishap(What.KILL, 4.0, times=0, at_ms=50_000),
