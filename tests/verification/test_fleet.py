@@ -58,6 +58,15 @@ BACK_AND_DEAD = FleetScenario(
     has_long_keys=True,
 )
 REGRESSIONS = {
+    "a host that had waited for its send could not leave, and its wait was counted": FleetScenario(
+        shape=Shape.BATCH,
+        tool=Tool.ASKED,
+        mishaps=(
+            Mishap(What.CUT, 8.0, "after succeed_run"),
+            Mishap(What.SETTLE, 0.0, "before the effect"),
+        ),
+        outcomes=(Outcome.LATE,),
+    ),
     "a closing host lapsed, came back, and wrote under its former claim": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.BLIND,

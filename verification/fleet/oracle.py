@@ -85,6 +85,7 @@ class FleetOracle:
     _paused: Paused | None = None
     _doubtful: tuple[str, int, float] | None = None  # a host, its epoch, and since when
     _unwell_since: dict[str, float] = field(default_factory=dict)
+    _closing_s: dict[str, float] = field(default_factory=dict)  # when it was last seen to close
 
     def see_commit(self, commit: Commit) -> None:
         """Look at a write."""
@@ -206,9 +207,13 @@ class FleetOracle:
         is_watched = any(
             each.is_well and now_s - each.calm_since_s > FREE_AFTER_S for each in self.members
         )
-        since_s = self._unwell_since.get(seen.holder or "", now_s)
-        closing = any(each.is_closing and each.host_id == seen.holder for each in self.members)
-        limit_s = FREE_AFTER_S + (CLOSE_S if closing else 0)  # it waits for its sends
+        holder = seen.holder or ""
+        since_s, limit_s = self._unwell_since.get(holder, now_s), FREE_AFTER_S
+        if any(each.is_closing and each.host_id == holder for each in self.members):
+            self._closing_s[holder] = now_s
+            limit_s += CLOSE_S  # it waits for its sends
+        else:  # it renewed its lease while it waited, and perhaps could not leave after that
+            since_s = max(since_s, self._closing_s.get(holder, since_s))
         is_held = seen.holder in seen.hosts and now_s - since_s > limit_s
         is_clear = now_s - self.stepped_s > FREE_AFTER_S
         if is_watched and is_held and is_clear:
