@@ -21,7 +21,16 @@ from duly.rules.verb import DECLARED, Scope, question
 ONCE: Final = {
     *("check", "find", "ids", "short_ids", "sql", "try_", "uses", "verify", "what_if", "who"),
     *("admitted", "channels", "asked", "begin_oauth", "kinds", "settings"),
-    *("figures", "forgettable", "guide", "offered", "preview", "simulate", "wait"),
+    *(
+        "check_connection",
+        "figures",
+        "forgettable",
+        "guide",
+        "offered",
+        "preview",
+        "simulate",
+        "wait",
+    ),
 }
 # The id of a rule, or the end of a call in Python.
 OF_THE_HOUSE: Final = re.compile(r"\b[A-Z]\d{1,2}\b|\(\)`")
@@ -34,7 +43,8 @@ SCOPES: Final = {
     "bus.unsubscribe sql adopt decline write answer",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
     "export import_ forget forgettable new_link new_hook prove "
-    "channels pair unpair offered pin begin_oauth finish_oauth add_connection restart",
+    "channels pair unpair check_connection offered pin begin_oauth finish_oauth "
+    "add_connection restart",
 }
 
 

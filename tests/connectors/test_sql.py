@@ -18,6 +18,7 @@ from duly.errors import (
     Refused,
     UnknownOutcome,
 )
+from duly.rules.failure import RECORD_LOST
 from duly.testing import ExamFailed, examine, look_at_disk
 from tests.connectors.books import (
     OPERATIONS,
@@ -177,15 +178,16 @@ async def test_without_its_table_of_calls_no_call_is_denied_or_sent_again(books:
     await sql.add(call(), **call().args)
     books.run("drop table duly_calls")
     assert isinstance(await sql.add_happened(call()), Unsure)
-    with pytest.raises(NotSent, match="settle it"):
+    with pytest.raises(Refused, match="no record says") as lost:
         await sql.add(call(attempt=2), **call().args)
+    assert lost.value.code == RECORD_LOST
     fresh = call("k2", id=2, customer="Bob", total=1)
     object.__setattr__(fresh, "sent_at", fresh.sent_at.replace(year=2027))
     object.__setattr__(fresh, "first_sent_at", fresh.sent_at)
     await sql.add(fresh, **fresh.args)
     # The new record began after the old call: what it does not know it does not deny.
     assert isinstance(await sql.add_happened(call()), Unsure)
-    with pytest.raises(NotSent, match="settle it"):
+    with pytest.raises(Refused, match="no record says"):
         await sql.add(call(attempt=2), **call().args)
     assert books.run("select id from invoice order by id") == [(1,), (2,)]
 

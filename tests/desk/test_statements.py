@@ -31,7 +31,7 @@ SPREAD: Final = "spread"  # one input of it leads to many changes
 OTHER: Final = {
     *("guide", "preview", "simulate", "wait", "kinds", "settings"),
     *("check", "extensions", "sql", "tools", "try_", "uses", "verify", "what_if", "who", "writes"),
-    *("admitted", "asked", "offered", "begin_oauth"),
+    *("admitted", "asked", "check_connection", "offered", "begin_oauth"),
 }
 
 

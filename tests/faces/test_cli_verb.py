@@ -36,6 +36,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "backup": "backup.db",
     "check": "workflows/asks.js",
     "connection": "sheet",
+    "check_connection": "sheet",
     "connections": "",
     "deploy": "workflows/asks.js",
     "diff": "rests 1.0 2.0",

@@ -165,6 +165,7 @@ ASKED: Final[dict[str, dict[str, Any]]] = {
     "certificate": {"id": "{unknown}"},
     "channels": {},
     "connection": {"connector": "sheet"},
+    "check_connection": {"connector": "sheet"},
     "connections": {},
     "diff": {"workflow": "rests", "a": "1.0", "b": "2.0"},
     "events": {"workflow": "asks", "status": "reserved"},

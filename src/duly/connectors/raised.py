@@ -18,6 +18,7 @@ from types import CodeType, TracebackType
 from typing import Any, Final, cast
 
 from duly import errors
+from duly.rules.failure import FOR_OWNER
 
 WORDS_CHARS_MAX: Final = 10_000
 GAVE_UP: Final = "gave up half-way"
@@ -62,6 +63,12 @@ def _exited(error: BaseException) -> Exception:
     return RuntimeError(f"it called sys.exit({code})")
 
 
+def _owners(error: BaseException) -> str:
+    """Return the code by which the owner of a connection is meant; another code is not there."""
+    code = _mark(error, "code", str)
+    return code if code in FOR_OWNER else ""
+
+
 def _transient(error: BaseException) -> Exception:
     outcome = _mark(error, "outcome", str)
     known = outcome if outcome in ("refused", "not_sent") else None
@@ -78,7 +85,9 @@ MADE: Final[Mapping[type[BaseException], Callable[[BaseException], Exception]]] 
         words_of(error), retry_after_s=_mark(error, "retry_after_s", int, float)
     ),
     errors.Refused: lambda error: errors.Refused(
-        words_of(error), remembered=_mark(error, "remembered", bool) is True
+        words_of(error),
+        remembered=_mark(error, "remembered", bool) is True,
+        code=_owners(error),
     ),
     errors.AuthNeeded: lambda error: errors.AuthNeeded(
         words_of(error),

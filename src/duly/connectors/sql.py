@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypedDict, cast
 from urllib.parse import unquote
 
@@ -49,6 +50,7 @@ from duly.connectors.folder import Folder, Foldered
 from duly.connectors.named import describe
 from duly.connectors.place import (
     KINDS,
+    TYPES,
     Argument,
     Place,
     check_name,
@@ -58,9 +60,19 @@ from duly.connectors.place import (
 )
 from duly.connectors.reach import find_addresses, why_of, within
 from duly.connectors.response import BrokenExchange
-from duly.connectors.sql_base import LOST, ReadLimits, SqlChange, SqlDatabase, bind, sent_ms_of
+from duly.connectors.set_up import CheckedConnector, SetUpFault
+from duly.connectors.sql_base import (
+    LOST,
+    Bound,
+    ReadLimits,
+    SqlChange,
+    SqlDatabase,
+    SqlTrial,
+    bind,
+    sent_ms_of,
+)
 from duly.connectors.sql_text import READS, WRITES, SqlText, read_statement
-from duly.errors import ConfigError, Invalid, NotSent
+from duly.errors import ConfigError, ConnectorError, Invalid, NotSent
 from duly.rules.url import IpAddress, read_host
 from duly.rules.value import Json, suggest
 
@@ -75,6 +87,9 @@ FIND_S: Final = 20.0  # for one question; the host asks within 30 s
 ROWS_MAX: Final = 1_000
 ROWS: Final = 200  # that a read returns unless its table says otherwise
 HAPPENED: Final = "_happened"
+SAMPLES: Final[Mapping[Any, Bound]] = MappingProxyType(
+    {TYPES[each]: value for each, value in (("integer", 1), ("number", 1.5), ("boolean", True))}
+)
 KNOWN: Final = ("does", "sql", "kind", "arguments", "capability", "noun", "timeout_s")
 KNOWN_READ: Final = (*KNOWN, "returns", "rows_max")
 KNOWN_MUTATION: Final = (*KNOWN, "risk", "lag_s", "labels", "editable", "expect")
@@ -107,7 +122,7 @@ class SqlOperation:
         return float(self.terms["timeout_s"])
 
 
-class Sql(Foldered):
+class Sql(Foldered, CheckedConnector):
     """A database: `sqlite:///books.db`, or `postgresql://user@host/books` with a secret.
 
     `socket` is the folder of a server on this machine, in place of a host. `allow` names hosts that
@@ -152,7 +167,17 @@ class Sql(Foldered):
         )
         if not found:
             raise ConfigError("operations: there is none, so scripts can do nothing. Describe one.")
+        self._operations = found
         self.__class__ = _class_for(type(self), found)
+
+    async def _check(self) -> tuple[SetUpFault, ...]:
+        """Connect, plan every statement, and try the table of records; nothing stays of it."""
+        try:
+            database = await self._reach()
+        except (ConfigError, ConnectorError) as error:
+            return (SetUpFault("", str(error)),)
+        work = partial(database.check, tuple(map(_trial_of, self._operations)))
+        return await self._in_time(database, work, FIND_S)
 
     async def _reach(self) -> SqlDatabase:
         """Return the database, at an address that was judged."""
@@ -339,6 +364,18 @@ def _read_count(place: Place, key: str, most: int) -> int | None:
     if value is not None and not (is_number and 1 <= value <= most):
         place.refuse(key, f"it is {value!r}. Write a number from 1 to {most}.")
     return value
+
+
+def _trial_of(operation: SqlOperation) -> SqlTrial:
+    """Spell a statement with values of its kinds; no text is given, since not every text fits."""
+    values = {each.name: _sample(each.annotation) for each in operation.arguments}
+    return SqlTrial(operation.name, operation.text, values, operation.kind != "mutation")
+
+
+def _sample(annotation: Any) -> Bound:
+    return next(
+        (value for kind, value in SAMPLES.items() if annotation in (kind, kind | None)), None
+    )
 
 
 # -- Making the class -----------------------------------------------------------------------------

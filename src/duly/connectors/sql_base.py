@@ -4,7 +4,9 @@ Law 1: a change and the record of its key are one transaction. So a key makes it
        the record says for certain whether it was made (L5, L7).
 Law 2: a record that is missing denies nothing if the table of records is gone or was made later
        than the call was sent: it may have known the call (L5).
-Law 3: what a database holds becomes JSON that a script can hold exactly, or is refused.
+Law 3: the table of records is committed before the first change begins. So a change that fails
+       does not take it away again, and the next call finds it.
+Law 4: what a database holds becomes JSON that a script can hold exactly, or is refused.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from duly.connectors.base import Call
+from duly.connectors.set_up import SetUpFault
 from duly.connectors.sql_text import OWN, SqlText
 from duly.errors import Refused
+from duly.rules.failure import RECORD_LOST, WRONG_SET_UP
 from duly.rules.value import INTEGER_MAX, Json
 
 Bound: TypeAlias = str | int | float | bool | None
@@ -35,15 +39,17 @@ FETCH_ROWS: Final = 50
 RETURNED_ROWS_MAX: Final = 1_000  # of a change
 # The first row of the table of calls: it says since when the table has been kept.
 FIRST_KEY: Final = ""
+TRIAL_KEY: Final = "duly check"  # of a row that is taken back; no key of a call has a space in it
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 SECTION: Final = re.compile(r"^-- ([a-z_]+)\n(?:-- .*\n)*((?:[^-\n].*\n)+)", re.MULTILINE)
 STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
     dict(SECTION.findall(Path(__file__).with_name("sql.sql").read_text()))
 )
+CREATE: Final = STATEMENTS["create_calls"].strip()
 LOST: Final = (
-    f"the table {OWN} is gone or was made after this call was sent, so no record says whether it"
-    " was made. Look for its change yourself, and settle it"
+    f"the table {OWN} is gone or was made after this call was first sent, so no record says whether"
+    " it was made"
 )
 
 
@@ -86,6 +92,16 @@ class SqlChange:
         return cls(text, values, call.key, call.tool, sent_ms, is_again, expect, s)
 
 
+@dataclass(frozen=True, slots=True)
+class SqlTrial:
+    """A statement that is planned and not run, with values of the kinds that it is given."""
+
+    name: str
+    text: SqlText
+    values: Mapping[str, Bound]
+    is_read: bool
+
+
 class SqlDatabase(Protocol):
     """What a database can be asked; every method blocks and runs in a thread."""
 
@@ -98,8 +114,34 @@ class SqlDatabase(Protocol):
     def find(self, key: str, sent_ms: int) -> str | bool | None:
         """Return the result of a call that was made, False if it was not, None if it is lost."""
 
+    def check(self, trials: Sequence[SqlTrial]) -> tuple[SetUpFault, ...]:
+        """Try what the set-up needs, and take all of it back; return what does not work."""
+
     def cut(self) -> None:
         """End the connection of a thread that waits for a server, from any other thread."""
+
+
+def not_set_up(where: str, why: str) -> Refused:
+    """Say what the owner of a database has to correct; nothing was changed."""
+    return Refused(f"{where}: {why}.", code=WRONG_SET_UP)
+
+
+def cannot_make(cause: object) -> str:
+    """Say that the table of records is missing and cannot be made, and how it is made."""
+    return f"the table {OWN} is not there and cannot be made ({cause}). Have it made by: {CREATE}"
+
+
+def does_not_fit(cause: object) -> str:
+    """Say that a table of the name of ours is another one, and how ours is made."""
+    return (
+        f"the table {OWN} is not as Duly needs it ({cause}). Rename it, and Duly makes its own, or"
+        f" make it by: {CREATE}"
+    )
+
+
+def record_lost(where: str) -> Refused:
+    """Refuse a call that may have been made before (law 2)."""
+    return Refused(f"{where}: {LOST}.", code=RECORD_LOST)
 
 
 def sent_ms_of(call: Call) -> int:
@@ -167,7 +209,7 @@ def write_result(rows: list[SqlRow], count: int, expect: int | None) -> str:
 
 
 def to_json(value: object, column: str) -> Json:
-    """Return a value of a database as JSON (law 3)."""
+    """Return a value of a database as JSON (law 4)."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

@@ -4,6 +4,7 @@ Law 1: every call has a connection of its own, to an address that was judged (K2
        environment says nothing: host, user, password and TLS come from the settings.
 Law 2: one transaction records the key, makes the change and keeps its result. A second sender of
        the key waits for the first at the record. It is on the disk when its commit is answered.
+       The table of records is made and committed before, where a call is the first of its key.
 Law 3: until the commit is sent nothing has happened, so every error before it is definite. From
        then on only an error of the server about this very transaction is (L4).
 Law 4: a read runs in a transaction that the server itself keeps from changing anything (K5).
@@ -28,21 +29,27 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from duly.connectors.reach import left_s
+from duly.connectors.set_up import SetUpFault
 from duly.connectors.sql_base import (
     FETCH_ROWS,
     FIRST_KEY,
-    LOST,
     STATEMENTS,
+    TRIAL_KEY,
     Bound,
     FoundRows,
     ReadLimits,
     SqlChange,
+    SqlTrial,
+    cannot_make,
+    does_not_fit,
     lost,
+    not_set_up,
+    record_lost,
     take_returned,
     take_rows,
     write_result,
 )
-from duly.connectors.sql_text import OWN, SqlText
+from duly.connectors.sql_text import SqlText
 from duly.errors import (
     AuthNeeded,
     ConnectorError,
@@ -62,6 +69,8 @@ REFUSING: Final = frozenset({"0A", "21", "22", "23", "25", "42", "44", "P0"})
 # Errors of a commit after which the transaction was certainly not committed.
 UNCOMMITTED: Final = frozenset({"23", "40", "44", "P0"})
 COMPLETION_UNKNOWN: Final = "40003"
+# What the server says of a table of records that is another one, or not ours to write.
+UNFIT: Final = (psycopg.ProgrammingError, psycopg.IntegrityError, psycopg.DataError)
 ARGUMENT: Final = re.compile(r":([a-z_]+)")
 AUTH: Final = frozenset({"28"})
 # What another program may have put into the environment, and a connection that is noticed as lost.
@@ -145,6 +154,8 @@ class PostgresDatabase:
         """Make a change once, and return its result as JSON text."""
         with self._connected() as connection:
             with self._definite():
+                if not change.is_again:
+                    self._begin_record(connection, change)
                 self._begin(connection, change.timeout_s)
                 _run(connection, "commit_on_disk")
                 result = self._change(connection, change)
@@ -158,14 +169,31 @@ class PostgresDatabase:
         """Return the result of a call that was made, False if it was not, None if it is lost."""
         with self._connected() as connection, self._definite():
             self._begin(connection, FIND_S)
-            first = _find(connection, FIRST_KEY)
-            if first is None:
-                return None
-            if not _record(connection, key, "", sent_ms):
-                found = _find(connection, key)
-                assert found is not None, key
-                return str(found[0])
+            with self._own():
+                first = _find(connection, FIRST_KEY)
+                if first is None:
+                    return None
+                if not _record(connection, key, "", sent_ms):
+                    found = _find(connection, key)
+                    assert found is not None, key
+                    return str(found[0])
             return None if lost(first, sent_ms) else False
+
+    def check(self, trials: Sequence[SqlTrial]) -> tuple[SetUpFault, ...]:
+        """Try what the set-up needs, and take all of it back; return what does not work."""
+        faults: list[SetUpFault] = []
+        try:
+            with self._connected() as connection:
+                for each in trials:
+                    faults += self._plan(connection, each)
+                if not all(each.is_read for each in trials):
+                    with self._definite():
+                        self._begin(connection, FIND_S)
+                        self._try_record(connection)
+                        connection.execute(b"rollback")
+        except ConnectorError as error:
+            faults.insert(0, SetUpFault("", str(error)))
+        return tuple(faults)
 
     def cut(self) -> None:
         """End the connection: a server that accepts it and is silent would hold the thread."""
@@ -181,18 +209,16 @@ class PostgresDatabase:
     # -- Within -----------------------------------------------------------------------------------
 
     def _change(self, connection: psycopg.Connection[Any], change: SqlChange) -> str:
-        first = _find(connection, FIRST_KEY)
-        if first is None and not change.is_again:
-            first = self._begun(connection, change)
-        is_lost = lost(first, change.sent_ms)
-        if first is None:
-            raise NotSent(f"{self._place.shown}: {LOST}.")
-        if not _record(connection, change.key, change.tool, change.sent_ms):
-            found = _find(connection, change.key)
-            assert found is not None, change.key
-            return str(found[0])
-        if change.is_again and is_lost:
-            raise NotSent(f"{self._place.shown}: {LOST}.")
+        with self._own():
+            first = _find(connection, FIRST_KEY)
+            if first is None:
+                raise record_lost(self._place.shown)
+            if not _record(connection, change.key, change.tool, change.sent_ms):
+                found = _find(connection, change.key)
+                assert found is not None, change.key
+                return str(found[0])
+        if change.is_again and lost(first, change.sent_ms):
+            raise record_lost(self._place.shown)
         cursor = connection.execute(change.text.formatted, change.values, prepare=True)
         names = _columns(cursor)
         rows = take_returned(names, cursor if names else ())
@@ -200,25 +226,55 @@ class PostgresDatabase:
         _run(connection, "keep_result", key=change.key, result=result)
         return result
 
-    def _begun(self, connection: psycopg.Connection[Any], change: SqlChange) -> Sequence[Any]:
-        """Return the first row of the table of calls; both are made if they are not there."""
-        _run(connection, "lock_calls")
-        first = _find(connection, FIRST_KEY)
-        if first is not None:
-            return first
+    def _plan(self, connection: psycopg.Connection[Any], trial: SqlTrial) -> Iterator[SetUpFault]:
+        """Let the server read a statement and plan it; it is not run."""
         try:
+            with self._definite():
+                self._begin(connection, FIND_S, is_read=True)
+                connection.execute(f"explain {trial.text.formatted}".encode(), trial.values)
+        except ConnectorError as error:
+            yield SetUpFault(trial.name, str(error))
+        with self._definite():
+            connection.rollback()
+
+    def _try_record(self, connection: psycopg.Connection[Any]) -> None:
+        """Record a key twice, as two senders of a call would; the caller takes it back."""
+        with self._own():
+            _run(connection, "lock_calls")
             if not _has_calls(connection):
-                connection.execute(STATEMENTS["create_calls"].encode())
+                self._create(connection)
+            made = [_record(connection, TRIAL_KEY, "", 0) for _ in range(2)]
+            _run(connection, "keep_result", key=TRIAL_KEY, result="kept")
+            if made != [True, False] or _find(connection, TRIAL_KEY) != ("kept", 0):
+                cause = "it does not keep what is written"
+                raise not_set_up(self._place.shown, does_not_fit(cause))
+
+    def _begin_record(self, connection: psycopg.Connection[Any], change: SqlChange) -> None:
+        """Make the table of records, and say since when it is kept, before any change."""
+        with self._own():
+            if _find(connection, FIRST_KEY) is not None:
+                return
+            self._begin(connection, change.timeout_s)
+            _run(connection, "commit_on_disk")
+            _run(connection, "lock_calls")  # two first calls make one table
+            if not _has_calls(connection):
+                self._create(connection)
+            _record(connection, FIRST_KEY, "", change.sent_ms)
+            connection.execute(b"commit")
+
+    def _create(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            connection.execute(STATEMENTS["create_calls"].encode())
         except errors.InsufficientPrivilege as error:
-            raise PermissionDenied(
-                f"{self._place.shown}: this account may not make the table {OWN}. Let an"
-                f" administrator run: {STATEMENTS['create_calls'].strip()}"
-            ) from error
-        except (errors.DuplicateTable, errors.UniqueViolation) as error:
-            # Another call makes it at this moment; the next try of this one finds it.
-            raise NotSent(f"{self._place.shown}: another call makes the table {OWN}.") from error
-        _record(connection, FIRST_KEY, "", change.sent_ms)
-        return (None, change.sent_ms)
+            raise not_set_up(self._place.shown, cannot_make(_words(error))) from error
+
+    @contextmanager
+    def _own(self) -> Iterator[None]:
+        """Wrap what is done to the table of records: a table that is none of ours is refused."""
+        try:
+            yield
+        except UNFIT as error:
+            raise not_set_up(self._place.shown, does_not_fit(_words(error))) from error
 
     def _begin(
         self, connection: psycopg.Connection[Any], timeout_s: float, *, is_read: bool = False

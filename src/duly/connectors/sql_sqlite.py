@@ -1,7 +1,8 @@
 """SQLite for the `sql` connector: a file that belongs to the user, not to the host.
 
 Law 1: one exclusive transaction looks for the key, makes the change and records it.
-Law 2: until the commit nothing has happened, so every error before it is definite (L4).
+Law 2: until the commit nothing has happened, so every error before it is definite (L4). The table
+       of records is made and committed before, where a call is the first of its key.
 Law 3: what a statement may do is said to SQLite itself: a read only reads, a change makes and drops
        no tables, opens no other file, ends no transaction, and never touches the record (K5).
 Law 4: "it happened" is said only of what is on the disk.
@@ -9,7 +10,7 @@ Law 4: "it happened" is said only of what is on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -17,25 +18,39 @@ import apsw
 
 from duly.connectors.folder import Folder
 from duly.connectors.reach import left_s
+from duly.connectors.set_up import SetUpFault
 from duly.connectors.sql_base import (
     FIRST_KEY,
-    LOST,
     STATEMENTS,
+    TRIAL_KEY,
     Bound,
     FoundRows,
     ReadLimits,
     SqlChange,
+    SqlTrial,
+    cannot_make,
     check_columns,
+    does_not_fit,
     lost,
+    not_set_up,
+    record_lost,
     take_returned,
     take_rows,
     write_result,
 )
 from duly.connectors.sql_text import OWN, SqlText
-from duly.connectors.table_sql import commit, definite, open_database, sync_database
+from duly.connectors.table_sql import (
+    PERMISSION,
+    SCRIPTS_FAULT,
+    commit,
+    definite,
+    open_database,
+    sync_database,
+)
 from duly.env import machine_ms
-from duly.errors import NotSent
+from duly.errors import ConnectorError, NotSent
 
+PLAN_S: Final = 5.0
 STEPS_BETWEEN: Final = 10_000  # instructions of SQLite after which the time is looked at
 READING: Final = frozenset(
     {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
@@ -66,6 +81,8 @@ class SqliteDatabase:
             database = self._open()
         with closing(database):
             with definite(self._file):
+                if not change.is_again:
+                    self._begin_record(database, change.sent_ms)
                 database.execute("begin immediate")
                 result = self._change(database, change)
                 if left_s() <= 0:
@@ -78,29 +95,88 @@ class SqliteDatabase:
         """Return the result of a call that was made, False if it was not, None if it is lost."""
         with definite(self._file), closing(self._open()) as database:
             database.execute("begin immediate")  # a writer that still runs is waited for
-            found = _find(database, key)
-            is_lost = not found and lost(_find(database, FIRST_KEY), sent_ms)
+            with self._own():
+                found = _find(database, key)
+                is_lost = not found and lost(_find(database, FIRST_KEY), sent_ms)
             database.execute("rollback")
         sync_database(self._folder, self._file)
         if found is not None:
             return str(found[0])
         return None if is_lost else False
 
+    def check(self, trials: Sequence[SqlTrial]) -> tuple[SetUpFault, ...]:
+        """Try what the set-up needs, and take all of it back; return what does not work."""
+        faults: list[SetUpFault] = []
+        try:
+            with definite(self._file), closing(self._open()) as database:
+                for each in trials:
+                    faults += self._plan(database, each)
+                if not all(each.is_read for each in trials):
+                    database.execute("begin immediate")
+                    self._try_record(database)
+                    database.execute("rollback")
+        except ConnectorError as error:
+            faults.insert(0, SetUpFault("", str(error)))
+        return tuple(faults)
+
     def cut(self) -> None:
         """Do nothing: SQLite looks at the time itself."""
 
-    def _change(self, database: apsw.Connection, change: SqlChange) -> str:
-        key = change.key
-        if (found := _find(database, key)) is not None:
-            return str(found[0])
-        first = _find(database, FIRST_KEY)
-        if change.is_again and lost(first, change.sent_ms):
-            raise NotSent(f"{self._file}: {LOST}.")
-        if first is None:
+    def _plan(self, database: apsw.Connection, trial: SqlTrial) -> Iterator[SetUpFault]:
+        """Let SQLite read a statement and plan it; it is not run."""
+        try:
+            with (
+                definite(self._file),
+                _only(database, READING if trial.is_read else CHANGING, PLAN_S),
+            ):
+                database.execute(f"explain {trial.text.named}", trial.values).fetchall()
+        except ConnectorError as error:
+            yield SetUpFault(trial.name, str(error))
+
+    def _try_record(self, database: apsw.Connection) -> None:
+        """Record a key twice, as two senders of a call would; the caller takes it back."""
+        with self._own():
             if not _has_calls(database):
                 database.execute(STATEMENTS["create_calls"])
-            _insert(database, FIRST_KEY, "", change.sent_ms)
-        _insert(database, key, change.tool, change.sent_ms)
+            for is_there in (False, True):
+                _insert(database, TRIAL_KEY, "", 0)
+                values = {"key": TRIAL_KEY, "result": str(is_there)}
+                database.execute(STATEMENTS["keep_result"], values)
+            if _find(database, TRIAL_KEY) != ("True", 0):
+                raise not_set_up(self._file, does_not_fit("it does not keep what is written"))
+
+    def _begin_record(self, database: apsw.Connection, sent_ms: int) -> None:
+        """Make the table of records, and say since when it is kept, before any change."""
+        with self._own():
+            if _find(database, FIRST_KEY) is not None:
+                return
+            database.execute("begin immediate")
+            if _find(database, FIRST_KEY) is None:
+                if not _has_calls(database):
+                    database.execute(STATEMENTS["create_calls"])
+                _insert(database, FIRST_KEY, "", sent_ms)
+            database.execute("commit")
+
+    @contextmanager
+    def _own(self) -> Iterator[None]:
+        """Wrap what is done to the table of records: a table that is none of ours is refused."""
+        try:
+            yield
+        except PERMISSION as error:
+            raise not_set_up(self._file, cannot_make(error)) from error
+        except SCRIPTS_FAULT as error:
+            raise not_set_up(self._file, does_not_fit(error)) from error
+
+    def _change(self, database: apsw.Connection, change: SqlChange) -> str:
+        key = change.key
+        with self._own():
+            if (found := _find(database, key)) is not None:
+                return str(found[0])
+            first = _find(database, FIRST_KEY)
+            # Without a first row another program has taken it away since the record was begun.
+            if first is None or (change.is_again and lost(first, change.sent_ms)):
+                raise record_lost(self._file)
+            _insert(database, key, change.tool, change.sent_ms)
         before = database.total_changes()
         with _only(database, CHANGING, change.timeout_s):
             cursor = database.execute(change.text.named, change.values)
@@ -112,7 +188,14 @@ class SqliteDatabase:
         return result
 
     def _open(self) -> apsw.Connection:
-        return open_database(self._folder, self._file)
+        folder = self._folder
+        # An empty folder may be the place of a disk that is not mounted: that heals by itself.
+        if not (folder.path / self._file).exists() and not folder.is_bare():
+            raise not_set_up(
+                self._file,
+                f"there is no such file in {folder.path}. Make the database there, or correct url",
+            )
+        return open_database(folder, self._file)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final, Self
 
 from duly.connectors.pinning import OfferedList, PinningConnector, find_pinning
+from duly.connectors.set_up import SetUpFault, find_checked
 from duly.desk.base import USER, HasDesk
 from duly.desk.oauth import SignInNeeded, sign_in_needed
 from duly.desk.secret import Vault
@@ -76,7 +77,8 @@ class Connection:
     """A connection to an outside service: its place, secrets and changes, and what waits for it.
 
     `pins` says that its tools are those of a server to which a person agreed (M7), `foreign` of
-    which package its code is, where it is not built in or the project's own.
+    which package its code is, where it is not built in or the project's own. `can_check`: its
+    set-up can be tried without a change outside.
     """
 
     name: str
@@ -87,6 +89,16 @@ class Connection:
     sign_in: SignInNeeded | None = None
     pins: bool = False
     foreign: ForeignCode | None = None
+    can_check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCheck:
+    """What does not work in the set-up of a connection; one that cannot be tried has no faults."""
+
+    name: str
+    is_checked: bool
+    faults: tuple[SetUpFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +158,24 @@ class Connections(HasDesk):
         return await desk.ask(
             lambda tx: tuple(_connection(tx, parts, name, vault) for name in names)
         )
+
+    @question(scope=Scope.ADMIN, follow=False, example={"connector": "books"})
+    async def check_connection(self, connector: str) -> ConnectionCheck:
+        """Try whether the set-up of a connection works; nothing outside is changed.
+
+        Of a database each statement is planned and not run, and a record of a call is written and
+        taken back. Most connections cannot be tried so: `is_checked` is false then.
+        """
+        # Rules: K10.
+        desk = self._desk()
+        _check_known(desk.parts, connector)
+        found = find_checked(desk.parts.outside).get(connector)
+        if found is None:
+            return ConnectionCheck(connector, is_checked=False)
+        secrets = desk.parts.outside.secrets()
+        faults = await found._check()
+        shown = (replace(each, message=redact_text(each.message, secrets)) for each in faults)
+        return ConnectionCheck(connector, is_checked=True, faults=tuple(shown))
 
     @act(scope=Scope.ADMIN, example={"tool": "mail.send"})
     async def prove(
@@ -259,6 +289,7 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
         sign_in=sign_in_needed(parts, vault, name),
         pins=name in find_pinning(parts.outside),
         foreign=next(each._foreign for each in parts.outside if each.name == name),
+        can_check=name in find_checked(parts.outside),
     )
 
 

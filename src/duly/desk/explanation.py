@@ -19,21 +19,22 @@ from duly.desk.grant import find_grant, find_lacks
 from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
-from duly.desk.sight import Sight, known_only, read_args, show_error, show_log
+from duly.desk.sight import Sight, is_unsent, known_only, read_args, show_error, show_log
 from duly.errors import Invalid, NotFound
 from duly.fact import Offer, Reason
 from duly.rules import account, standing
 from duly.rules.account import Ended
+from duly.rules.failure import FOR_OWNER
 from duly.rules.identity import ExplainedId, IdKind
 from duly.rules.permission import Lack
 from duly.rules.repair import STEP_AT
 from duly.rules.schedule import Producer, earliest, is_consumer_due, is_producer_due, moment
 from duly.rules.share import read_unserved
-from duly.rules.standing import Facts, Mover
+from duly.rules.standing import Facts, Mover, TriedYes
 from duly.rules.turn import HandlerOutlook
 from duly.rules.verb import question
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits
-from duly.store import people
+from duly.store import people, trace
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
 from duly.store.record import MutationRow, RunRow, WorkflowRow
@@ -41,6 +42,7 @@ from duly.store.survey import Survey
 from duly.store.trace import TraceRow
 
 LOG_LINES_SHOWN: Final = 5  # of a failed script; `logs` has them all
+TRIED_RUNS_MAX: Final = 5  # through which a yes that came to nothing is looked for
 IS_BUS_EVENT: Final = re.compile(r"bus:[0-9]{1,18}").fullmatch
 
 
@@ -139,6 +141,7 @@ class Explainer:
             inputs=self.titles,
             can_be_asked=self._can_be_asked,
             lack=self._lack,
+            tried=self._tried,
             pending=self._book.pending(),
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
             blind_cause=self._survey.blind_cause(self._workflow),
@@ -172,6 +175,24 @@ class Explainer:
         return lacks[self._run.id]
 
     @property
+    def _tried(self) -> TriedYes | None:
+        """The newest yes to the call that waits which came to nothing, of the runs before (A3)."""
+        held, before = self._held, self._run.retry_of
+        if held is None or self._run.waits != Waits.APPROVAL:
+            return None
+        for _ in range(TRIED_RUNS_MAX):
+            if before is None:
+                break
+            row = trace.list_held(self._survey.tx, (before,)).get(before)
+            is_failed = row is not None and row.status == MutationStatus.FAILED
+            if row is not None and is_failed and row.approved_by and row.tool == held.tool:
+                said = "" if row.error is None else show_error(row.error).message
+                by, text = self._sight.text(row.approved_by), self._sight.text(said)
+                return TriedYes(row.id, row.known_at or row.updated_at, by, text)
+            before = people.get_run(self._survey.tx, before).retry_of
+        return None
+
+    @property
     def observed(self) -> Preview | None:
         """The call that was seen: the recorded one, or one that was not let through (A1)."""
         if self._held is not None:
@@ -198,9 +219,12 @@ class Explainer:
         facts = self.facts
         mover, at_ms = standing.mover(facts)
         acts = standing.offered(self._run.state, is_paused=facts.paused, is_told=facts.may_settle)
+        reason = standing.read(facts).reason
+        if reason.code in FOR_OWNER:  # no other script helps
+            acts = tuple(each for each in acts if each is not Act.DEPLOY)
         return Why(
             workflow=self._workflow.name,
-            reason=standing.read(facts).reason,
+            reason=reason,
             inputs=self.titles,
             claimed=facts.title,
             observed=self.observed,
@@ -289,7 +313,8 @@ class Explainer:
         if known is None:
             return {}
         said = None if known.said is None else self._sight.text(known.said)
-        return {"known": known.how.value, "known_by": known.by, "known_said": said}
+        told = {"known": known.how.value, "known_by": known.by, "known_said": said}
+        return {**told, "unsent": is_unsent(held)}
 
     @property
     def _late(self) -> tuple[dict[str, Any], ...]:

@@ -14,8 +14,9 @@ from typing import Final
 
 from duly.desk.base import HasDesk
 from duly.desk.identity import find_id
-from duly.desk.sight import Sight, known_only, show_error
+from duly.desk.sight import Sight, is_unsent, known_only, show_error
 from duly.fact import Reason
+from duly.rules.failure import FOR_OWNER
 from duly.rules.history import Milestone
 from duly.rules.identity import ExplainedId, IdKind, kind_of
 from duly.rules.kept import read_calls
@@ -120,7 +121,8 @@ def _of_run(run: RunRow, sight: Sight) -> Iterator[Moment]:
     error = None
     if run.error is not None and run.status != Status.COMMITTED:
         error = sight.text(show_error(run.error).message)
-    changed = known_only({"status": run.status, "error": error})
+    is_for_owner = bool(error and run.error and show_error(run.error).code in FOR_OWNER)
+    changed = known_only({"status": run.status, "error": error, "for_owner": is_for_owner})
     yield Moment(moment(run.updated_at), run.id, Reason(Milestone.RUN_CHANGED, run.id, changed))
 
 
@@ -128,7 +130,7 @@ def _of_change(row: MutationRow, sight: Sight) -> Iterator[Moment]:
     proposed = Reason(Milestone.CALL_PROPOSED, row.id, {"tool": row.tool})
     yield Moment(moment(row.created_at), row.run_id, proposed)
     if row.first_sent_at is not None:
-        sent = Reason(Milestone.CALL_SENT, row.id)
+        sent = Reason(Milestone.CALL_SENT, row.id, known_only({"unsent": is_unsent(row)}))
         yield Moment(moment(row.first_sent_at), row.held_by, sent)
     if row.sent_at is not None and row.attempt > 1:
         again = Reason(Milestone.CALL_SENT_LAST, row.id, {"sends": row.attempt})
@@ -139,6 +141,7 @@ def _of_change(row: MutationRow, sight: Sight) -> Iterator[Moment]:
             {
                 "status": row.status,
                 "known": known.how,
+                "unsent": known.is_unsent,
                 "known_by": known.by,
                 "known_said": known.said,
             }

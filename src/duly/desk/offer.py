@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from duly.desk.sight import Sight
+from duly.desk.sight import Sight, show_error
 from duly.fact import Offer
-from duly.rules.permission import Grant, Lack
+from duly.rules.catalog import ToolKind
+from duly.rules.permission import Grant, Lack, is_approval_needed, list_asking
 from duly.rules.word import Act, MutationStatus
 from duly.store.record import MutationRow, RunRow
 from duly.store.trace import TraceRow
 
+PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
 SKIPS_MAX: Final = 5  # of all that could be skipped so much is offered by name
 
 
@@ -128,7 +130,26 @@ def offers(
     acts = tuple(act for act in acts if act is not Act.AMEND)
     wanted = [act for act in acts if act is not Act.TRY_AGAIN or _can_be_asked(place, sight)]
     spelled = [offer for act in wanted for offer in OFFERS[act](place)]
+    spelled = [
+        replace(each, does=_granted(place, sight)) if each.verb == "grant" else each
+        for each in spelled
+    ]
     return (*spelled, on_workflow("resume", place.workflow)) if is_paused else tuple(spelled)
+
+
+def _granted(place: Place, sight: Sight) -> str:
+    """Name what a grant leads to: a change that is made, one that is asked about first, or more."""
+    name = "" if place.run.error is None else show_error(place.run.error).tool
+    is_new = place.held is None and place.lack is Lack.CAPABILITY
+    tool = sight.find_tool(name) if name and is_new else None
+    if tool is None or tool.kind is not ToolKind.MUTATION:
+        return "grant"
+    own = sight.policy.workflows.get(place.workflow)
+    policies = (sight.policy.approvals, *(() if own is None else (own.approvals,)))
+    # Whether it is one of the first calls of a version, or comes after a model, is not known here.
+    if is_approval_needed(tool, *policies, calls_before=PAST_EVERY_FIRST):
+        return "grant_asks"
+    return "grant" if list_asking(tool, *policies) else "grant_makes"
 
 
 def _can_be_asked(place: Place, sight: Sight) -> bool:

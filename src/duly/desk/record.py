@@ -141,13 +141,14 @@ class Run:
 class Ending:
     """How the outcome of a mutation became known (L12).
 
-    `by` is the person who said so, `said` what the outside or the person said.
+    `by` said so, `said` is what they or the outside said; `is_unsent`: nothing was sent.
     """
 
     how: Known
     at: datetime
     by: str | None = None
     said: str | None = None
+    is_unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,7 @@ class Allowance:
 class Version:
     """A version of a workflow; `parent` is the one it was repaired from or rolled back to (W8).
 
-    One that was only proposed was never active, and has no `activated_at`; `declined_by` turned it
-    down.
+    One that was only proposed has no `activated_at`; `declined_by` turned it down.
     """
 
     workflow: str
@@ -248,8 +248,8 @@ class Approval:
     `hash` is what an approval names; it changes with any argument and any input. A call that waits
     for a connection or a grant (`waits`, `waits_on`) is not approved but reconnected or granted.
     `form` is the call as its tool wants a person to see it: names and full texts, in order.
-    `editable` are the arguments a person may amend, `proposed` the script's own where one did (A3).
-    `answering` is how the outside can be asked about it, if its answer is lost (K1).
+    `editable` arguments can be amended, `proposed` are the script's own where some were (A3),
+    `answering` is how the outside can be asked (K1), `rules` are the settings that ask for a yes.
     """
 
     mutation: str
@@ -268,6 +268,7 @@ class Approval:
     amended_by: str | None = None
     proposed: Json = None
     answering: Answering | None = None
+    rules: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,8 +352,7 @@ class Attention:
 class Why:
     """Why something stands as it does (U7).
 
-    `inputs` are the titles of what is worked on; `mover` is who moves it on, `at` when, if that
-    is known; `script` is where the script failed, if that is why.
+    `inputs` are titles; `mover` moves it on, `at` when, if known; `script` is where it failed.
     """
 
     is_read_at_length: ClassVar[bool] = True

@@ -23,6 +23,7 @@ from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.identity import IdKind, MutationId
+from duly.rules.permission import list_asking
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE, Language
@@ -218,7 +219,17 @@ def _approval(survey: Survey, row: MutationRow, proofs: Proofs) -> Approval:
         amended_by=row.amended_by,
         proposed=None if proposed is None else redact(decode(proposed), secrets),
         answering=None if tool is None else proofs.answering(tool),
+        rules=_rules(parts, tool, survey.workflows[row.workflow_id].name),
     )
+
+
+def _rules(parts: Parts, tool: Tool | None, workflow: str) -> tuple[tuple[str, str], ...]:
+    """List the rules by which a person is asked about a tool (A3)."""
+    if tool is None:
+        return ()
+    own = parts.policy.workflows.get(workflow)
+    also = () if own is None else (own.approvals,)
+    return list_asking(tool, parts.policy.approvals, *also)
 
 
 def _find(parts: Parts, tool: str) -> Tool | None:

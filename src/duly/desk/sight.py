@@ -18,6 +18,7 @@ from duly.errors import Invalid
 from duly.fact import Reason
 from duly.rules import kept
 from duly.rules.catalog import Tool
+from duly.rules.failure import UNSENT
 from duly.rules.late import LateAnswer, read_late
 from duly.rules.reason import read_kept
 from duly.rules.redaction import Redactor, redact, redact_text
@@ -74,7 +75,8 @@ class Sight:
         if row.known is None or row.known_at is None:
             return None
         said = None if row.known.said is None else self.text(row.known.said)
-        return Ending(row.known.how, moment(row.known_at), row.known.by, said)
+        at = moment(row.known_at)
+        return Ending(row.known.how, at, row.known.by, said, is_unsent=is_unsent(row))
 
     def late(self, row: MutationRow) -> tuple[LateAnswer, ...]:
         """Show what sends of a change returned when they decided nothing any more (L1)."""
@@ -129,6 +131,7 @@ class Sight:
             needs=run.waits_on,
             service=(tool or run.waits_on or "").partition(".")[0],
             message=self._message(run, held),
+            error_code="" if run.error is None else show_error(run.error).code or "",
             attempts=_attempts(run),
             title=None if title is None else self.text(title),
             due_at_ms=held.due_at if is_asked and held is not None else run.due_at,
@@ -171,6 +174,11 @@ def tool_of(run: RunRow, held: MutationRow | None) -> str | None:
     if held is not None:
         return held.tool
     return None if run.error is None else show_error(run.error).tool
+
+
+def is_unsent(row: MutationRow) -> bool:
+    """Tell whether a call was begun once, and its connector said that nothing was sent."""
+    return row.attempt == 1 and row.error is not None and show_error(row.error).code in UNSENT
 
 
 def known_only(facts: Mapping[str, Any]) -> dict[str, Any]:

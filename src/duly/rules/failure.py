@@ -15,6 +15,14 @@ from duly import errors
 from duly.rules.catalog import Tool
 from duly.rules.word import Answer, Failure
 
+# Codes of errors that neither waiting nor another script heals: the owner of a connection must act.
+WRONG_SET_UP: Final = "wrong_set_up"  # its settings, its database or its rights
+RECORD_LOST: Final = "record_lost"  # what says whether a call was made began after the call
+FOR_OWNER: Final = frozenset({WRONG_SET_UP, RECORD_LOST})
+
+# Codes of errors that say for certain that nothing was sent.
+UNSENT: Final = frozenset({"not_sent", "connector_gone", "key_forgotten", *FOR_OWNER})
+
 READ_ERRORS: Final[Mapping[type[BaseException], Failure]] = {
     errors.NotSent: Failure.UNREACHABLE,
     errors.Refused: Failure.LOGIC,

@@ -258,8 +258,26 @@ def _fitting(
         parse_approval(word, f"approvals.{glob}")
         for policy in policies
         for glob, word in policy.items()
-        if fnmatchcase(tool.name, glob) or fnmatchcase(tool.capability, glob)
+        if _is_fitting(tool, glob)
     ]
+
+
+def list_asking(tool: Tool, *policies: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """List the rules that fit a tool and may ask a person: each glob with its word (A3)."""
+    return tuple(
+        (glob, word)
+        for policy in policies
+        for glob, word in policy.items()
+        if _is_fitting(tool, glob) and _may_ask(tool, parse_approval(word, f"approvals.{glob}"))
+    )
+
+
+def _may_ask(tool: Tool, word: Approval | First | AfterModel) -> bool:
+    return not isinstance(word, Approval) or tool.risk in ASKED_AT[word]
+
+
+def _is_fitting(tool: Tool, glob: str) -> bool:
+    return fnmatchcase(tool.name, glob) or fnmatchcase(tool.capability, glob)
 
 
 def is_approval_needed(

@@ -17,11 +17,14 @@ from duly.fact import Reason
 from duly.rules.blind import BlindCause, blind_facts
 from duly.rules.count import Count
 from duly.rules.event import EventStatus
+from duly.rules.failure import RECORD_LOST, WRONG_SET_UP
 from duly.rules.late import LateAnswer
 from duly.rules.lifecycle import Run, act
 from duly.rules.permission import Lack
 from duly.rules.schedule import DAY_MS, moment
 from duly.rules.share import Unserved, unserved_facts
+from duly.rules.standing_code import Code as Code
+from duly.rules.standing_code import Doing as Doing
 from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits, Way
 
 INPUTS_SHOWN: Final = 5  # titles that a reason carries; it counts the others
@@ -36,79 +39,21 @@ class Standing(StrEnum):
     IDLE = "idle"
 
 
-class Code(StrEnum):
-    """Why a workflow stands as it does; each has a short and a long sentence in `words`."""
-
-    OUTCOME_UNKNOWN = "outcome_unknown"
-    NEEDS_APPROVAL = "needs_approval"
-    NEEDS_SECRET = "needs_secret"  # a code, no secret
-    NEEDS_CONNECTION = "needs_connection"
-    DAILY_LIMIT_REACHED = "daily_limit_reached"
-    GRANT_TOO_NARROW = "grant_too_narrow"
-    DENIED_OUTSIDE = "denied_outside"
-    NEEDS_GRANT = "needs_grant"
-    FAILED_AFTER_CHANGE = "failed_after_change"
-    FAILED_AFTER_REJECTION = "failed_after_rejection"
-    FAILED_AFTER_SKIP = "failed_after_skip"
-    CALL_REFUSED = "call_refused"
-    FAILED_CHOOSING = "failed_choosing"
-    SCRIPT_FAILED = "script_failed"
-    RETRIES_EXHAUSTED = "retries_exhausted"
-    CRASHED_TOO_OFTEN = "crashed_too_often"
-    ESCALATED = "escalated"
-    LOG_LOST = "log_lost"
-    WRITES_LOST = "writes_lost"
-    STANDBY_BEHIND = "standby_behind"
-    STANDBY_PROMOTED = "standby_promoted"
-    IMPORTED = "imported"
-    HANDED_OVER = "handed_over"
-    RESTORED = "restored"
-    INTERNAL_FAULT = "internal_fault"
-    PAUSED_UNBLOCKED = "paused_unblocked"
-    PAUSED_UNSENT = "paused_unsent"
-    PAUSED_SENDING = "paused_sending"
-    PAUSED_RESENDING = "paused_resending"
-    PAUSED_UNASKABLE = "paused_unaskable"
-    PAUSED_ASKING = "paused_asking"
-    PAUSED = "paused"
-    WAITS_FOR_MACHINE = "waits_for_machine"
-    WAITS_FOR_TOOL = "waits_for_tool"
-    UNBLOCKED = "unblocked"
-    UNSENT = "unsent"
-    RESENDING = "resending"
-    SENDING = "sending"
-    UNASKED = "unasked"
-    ASKING = "asking"
-    UNREACHABLE = "unreachable"
-    RETRYING = "retrying"
-    REPAIRING = "repairing"
-    INTERRUPTED_AGAIN = "interrupted_again"
-    INTERRUPTED = "interrupted"
-    AT_WORK = "at_work"
-    DUE = "due"
-    HELD_BACK = "held_back"
-    LEFT_PENDING = "left_pending"
-    SCHEDULED = "scheduled"
-    IDLE = "idle"
-
-
-class Doing(StrEnum):
-    """What an open run does."""
-
-    CHECKING = "checking"
-    CHOOSING = "choosing"
-    WORKING = "working"
-    FINISHING = "finishing"
-    FINISHING_APPLIED = "finishing_applied"
-    FINISHING_REJECTED = "finishing_rejected"
-    FINISHING_SKIPPED = "finishing_skipped"
-
-
 FINISHING: Final[Mapping[MutationStatus | None, Doing]] = {
     MutationStatus.APPLIED: Doing.FINISHING_APPLIED,
     MutationStatus.REJECTED: Doing.FINISHING_REJECTED,
     MutationStatus.SKIPPED: Doing.FINISHING_SKIPPED,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class TriedYes:
+    """A yes to the same call that came to nothing: which change, when, whose, and why."""
+
+    change: str
+    at_ms: int
+    by: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +87,8 @@ class Facts:
     attempts: int = 0
     suspect: str = ""
     pending: tuple[Count, ...] = ()
+    error_code: str = ""  # of what stopped it
+    tried: TriedYes | None = None  # an earlier yes to the call that waits
     lack: Lack | None = Lack.CAPABILITY
     can_be_asked: bool = True
     is_unsent: bool = False
@@ -247,6 +194,10 @@ def _for_person(status: Status, row: MutationStatus | None = None) -> Callable[[
     )
 
 
+def _needs_owner(code: str) -> Callable[[Facts], bool]:
+    return lambda facts: _for_person(_LOGIC)(facts) and facts.error_code == code
+
+
 def _is_resending(facts: Facts) -> bool:
     return _is_asking(facts) and facts.row is MutationStatus.IN_FLIGHT
 
@@ -279,6 +230,8 @@ FAILED: Final = (
     Line(Code.FAILED_AFTER_CHANGE, _NEEDS, _for_person(_LOGIC, MutationStatus.APPLIED)),
     Line(Code.FAILED_AFTER_REJECTION, _NEEDS, _for_person(_LOGIC, MutationStatus.REJECTED)),
     Line(Code.FAILED_AFTER_SKIP, _NEEDS, _for_person(_LOGIC, MutationStatus.SKIPPED)),
+    Line(Code.RECORD_LOST, _NEEDS, _needs_owner(RECORD_LOST)),
+    Line(Code.WRONG_SET_UP, _NEEDS, _needs_owner(WRONG_SET_UP)),
     Line(Code.CALL_REFUSED, _NEEDS, _for_person(_LOGIC, MutationStatus.FAILED)),
     Line(
         Code.FAILED_CHOOSING,
@@ -377,6 +330,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
     connection, _, secret = (facts.needs or "").partition(".")
     before = {} if facts.escalated is None else facts.escalated.facts
     has_secret = code is Code.NEEDS_SECRET
+    tried = facts.tried if code is Code.NEEDS_APPROVAL else None
     blocks = facts.stands_still and (bool(facts.pending) or code in BLOCKING)
     told: dict[str, Any] = {
         "workflow": facts.workflow,
@@ -390,6 +344,10 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         "connection": connection if has_secret else None,
         "secret": secret if has_secret else None,
         "message": facts.message,
+        "tried": tried and tried.change,
+        "tried_at": _at(None if tried is None else tried.at_ms),
+        "tried_by": tried and tried.by,
+        "tried_error": tried and tried.message,
         "attempts": facts.attempts,
         "retry_at": _at(facts.due_at_ms),
         "unreachable_since": _at(facts.unreachable_since_ms),

@@ -75,6 +75,15 @@ def say_trial(status: str, fault: str | None) -> str:
     return FAULTS.get(fault, fault) if fault is not None else "proven"
 
 
+SET_UP_WORKS: Final = "Its set-up works: every statement was planned, and nothing was changed."
+
+
+def say_fault(connection: str, fault: Mapping[str, str]) -> str:
+    """Say what does not work in the set-up of a connection."""
+    named = f"{connection}.{fault['tool']}" if fault["tool"] else connection
+    return f"{named}: {fault['message']}"
+
+
 SENT_OTHERWISE: Final = (
     "the service says that it did not happen, but the call was sent with another secret or other"
     " settings: it may have been done with another account"

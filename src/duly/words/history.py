@@ -33,11 +33,13 @@ SHORT: Final[Mapping[str, str]] = {
     "run_began": "A run of {handler} began, with version {version}",
     "run_taken_up": "The work was taken up again, with version {version}",
     "call_proposed": "The script asked for {tool}",
-    "call_sent": "The call was sent",
+    "call_sent": "[The call was begun, and nothing was sent{?unsent}|The call was sent]",
     "call_sent_last": "The call was sent again, {sends} times in all",
     "call_known": "The change is {status}.[ {known}]",
     "person_acted": "{acted} by {by}",
-    "run_changed": "The run {run_is}[: {error}]",
+    "run_changed": (
+        "The run [waits for the owner of a connection{?for_owner}|{run_is}][: {error}]"
+    ),
 }
 
 

@@ -12,6 +12,8 @@ DOES: Final[Mapping[str, str]] = {
     "reject": "nothing is sent; its inputs are skipped",
     "reconnect": "it continues, if you have signed in again",
     "grant": "the workflow may do this, and continues",
+    "grant_asks": "the workflow may do this, and you are still asked before this change",
+    "grant_makes": "the workflow may do this, and makes this change at once",
     "try_again": "Duly finds out once more whether it happened",
     "did_not_happen": "it counts as not made, and the work begins again",
     "happened": "it counts as made, and is never sent again",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from duly.rules.asking import AskedHow, ProofBy
+from duly.words.asking import say_fault as say_fault
 from duly.words.asking import say_trial as say_trial
 from duly.words.exam import tell_foreign as tell_foreign
 from duly.words.exam import uses as uses
@@ -34,7 +35,7 @@ from duly.words.offered import OFFERS_UNSEEN as OFFERS_UNSEEN
 from duly.words.offered import PINS as PINS
 from duly.words.offered import say_agreed as say_agreed
 from duly.words.offered import say_offers as say_offers
-from duly.words.phrase import in_quotes, say_wait
+from duly.words.phrase import USER, in_quotes, say_wait
 from duly.words.replay import say_replay
 
 HOW_TO_SIGN_IN: Final = "Type this in the folder of the project, and open the link that it prints:"
@@ -89,6 +90,20 @@ WAITS_NOW: Final = "What waits now"
 NOT_KEPT: Final = "It is not kept any more."
 DECIDE_AGAIN: Final = "Read it again and decide"
 THIS_CHANGE: Final = "All about this change"
+THAT_CHANGE: Final = "All about that change"
+NOTHING_CHANGED: Final = "Nothing was changed by it."
+AFTER_ANSWER: Final = "checks again after your answer"
+AFTER_THIS: Final = "checks again after that"
+WHY_ASKED: Final = "Why you are asked, and how often"
+LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
+ALWAYS_ASKING: Final = ("always", "above:low", "above:medium")
+# What Duly retries by itself, by the code of its reason: nothing moves until then.
+HELD_UP: Final[Mapping[str, str]] = {
+    "unreachable": "retrying",
+    "retrying": "retrying",
+    "interrupted_again": "retrying",
+    "unasked": "not known yet",
+}
 THIS_RUN: Final = "What the script did"
 SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
 SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
@@ -217,6 +232,7 @@ KNOWN_WORDS: Final = {
     "settled": "a person settled it",
     "unsent": "not sent",
 }
+NOTHING_LEFT: Final = "nothing was sent"
 LONG_CHARS: Final = 2000  # about a screen
 SETTLE: Final = "Say what became of it"
 # A button that settles says what it answers.
@@ -233,8 +249,38 @@ def name_change(status: str) -> str:
     return CHANGE_WORDS.get(status, status)
 
 
-def name_known(how: str) -> str:
+def say_decided(status: str) -> str:
+    """Say what was decided about a call; that of a no is said by what became of it.
+
+    Viewers with the same rights share a page, so it does not say "you".
+    """
+    return {"rejected": "", "proposed": "Not decided."}.get(status, "Approved.")
+
+
+def say_failed_yes(by: str) -> str:
+    """Say that a yes to the same call came to nothing before."""
+    return "Your yes was tried and failed" if by == USER else f"{by} said yes, and it failed"
+
+
+def say_rules(rules: Sequence[Sequence[str]]) -> str:
+    """Say which rules ask a person before a call, and where they are changed."""
+    named = ", ".join(f'"{glob}" = "{word}"' for glob, word in rules)
+    return (
+        f"The settings ask by {named}. That stands in duly.toml as approvals, below [policy] or"
+        " the table of the workflow, and is changed there."
+    )
+
+
+def say_less_often(rules: Sequence[Sequence[str]]) -> str:
+    """Write what asks only for the first calls of each tool, in place of rules that always ask."""
+    each = ", ".join(f'"{glob}" = "first:5"' for glob, word in rules if word in ALWAYS_ASKING)
+    return f"approvals = {{ {each} }}" if each else ""
+
+
+def name_known(how: str, *, is_unsent: bool = False) -> str:
     """Name how the outcome of a change became known."""
+    if is_unsent:
+        return NOTHING_LEFT
     return KNOWN_WORDS.get(how) or plain(how)
 
 
@@ -351,8 +397,11 @@ def say_waiting(count: int) -> str:
     return f"{runs} for this connection. A new secret lets them go on; so does this button:"
 
 
-def say_lacks(found: Mapping[str, Any]) -> str:
-    """Say in half a sentence what a connection lacks: a secret, a proof, or nothing."""
+def say_lacks(found: Mapping[str, Any], *, is_tried: bool = False) -> str:
+    """Say in half a sentence what a connection lacks: a secret, a proof, or nothing.
+
+    `is_tried`: its set-up was tried just now, and works.
+    """
     unset = [each["name"] for each in found["secrets"] if each["set_at"] is None]
     if unset:
         return f"not set: {', '.join(unset)}"
@@ -360,6 +409,8 @@ def say_lacks(found: Mapping[str, Any]) -> str:
     unproven = sum(each["answering"]["proven_at"] is None for each in trials)
     if unproven:
         return f"{unproven} of {len(trials)} proofs to make"
+    if found["can_check"]:
+        return "its set-up works" if is_tried else "the page Tools tries its set-up"
     return "proven with your account" if trials else "nothing to prove"
 
 

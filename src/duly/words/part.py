@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from duly.rules.shown import visible
+from duly.rules.shown import cut, visible
 from duly.words.history import RUN_IS, say_act
 from duly.words.late import say_all_late
 from duly.words.noun import say_counts, say_list
@@ -21,6 +21,7 @@ from duly.words.trial import say_broken, say_would
 
 Facts = Mapping[str, Any]
 
+WHOLE_CHARS_MAX: Final = 600  # of a message with what to do in it
 DOING: Final[Mapping[str, str]] = {
     "checking": "checking for something new",
     "choosing": "choosing what to work on next",
@@ -32,7 +33,7 @@ DOING: Final[Mapping[str, str]] = {
 }
 # How an outcome became known (L12); that nothing was sent is said before.
 KNOWN: Final[Mapping[str, str]] = {
-    "answered": "The outside answered[: {known_said}].",
+    "answered": "[Nothing was sent.{?unsent}|The outside answered[: {known_said}].]",
     "asked": "Duly asked the outside[, which said: {known_said}].",
     "sent_again": "Duly sent it again and got an answer[: {known_said}].",
     "settled": "Settled by {known_by}[ as {known_said}].",
@@ -170,6 +171,14 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     ),
     "message": _quoted("message"),
     "error": _quoted("error"),
+    "tried_error": _quoted("tried_error"),
+    "tried_at": _time("tried_at"),
+    "tried_by": _person("tried_by"),
+    "whole_message": lambda facts, _: (
+        in_quotes(cut(facts["message"].rstrip(". "), WHOLE_CHARS_MAX))
+        if facts.get("message")
+        else ""
+    ),
     "suspect": _titled("suspect"),
     "oldest": _titled("oldest"),
     "secret": _titled("secret"),

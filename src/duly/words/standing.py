@@ -42,6 +42,8 @@ SHORT: Final[Mapping[str, str]] = {
     "failed_after_change": _FAILED,
     "failed_after_rejection": _FAILED,
     "failed_after_skip": _FAILED,
+    "record_lost": "No record of {there} says whether {short} was made before",
+    "wrong_set_up": "The set-up of {there} needs its owner[: {message}]",
     "call_refused": f"The call {{short}} was refused{_ERROR}{_REPAIR}",
     "failed_choosing": _FAILED,
     "script_failed": _FAILED,
@@ -101,7 +103,9 @@ LONG: Final[Mapping[str, str]] = {
         "Look in {there}, then say whether it happened, or skip it."
     ),
     "needs_approval": (
-        "{call} waits for your yes or no; nothing was sent. "
+        "[{tried_by} said yes before, and on {tried_at} it failed[: {tried_error}] and changed "
+        "nothing; now |]{call} waits for your yes or no; "
+        "[it was not sent since{?tried}|nothing was sent]. "
         "[{stopped}: resume it before you approve, or reject now"
         "|Approve it to send exactly this call once, or reject it to skip {subject}]."
     ),
@@ -127,7 +131,8 @@ LONG: Final[Mapping[str, str]] = {
         f"{_CONTINUES}."
     ),
     "needs_grant": (
-        f"Duly may not use {{lacking}} for {{doing}}{_ERROR}. Abandon it, or grant it{_CONTINUES}."
+        "{whole} may not use {lacking} yet; Duly was {doing}. "
+        f"Abandon it, or grant it{_CONTINUES}."
     ),
     "failed_after_change": (
         f"{{call}} is done, but the script failed afterwards{_ERROR}. "
@@ -138,6 +143,15 @@ LONG: Final[Mapping[str, str]] = {
     ),
     "failed_after_skip": (
         f"{{call}} was skipped, and the script failed afterwards{_ERROR}. {_CORRECT}, or abandon."
+    ),
+    "record_lost": (
+        "{call} was not sent again[: {whole_message}]. Look in {there} for its change: if it is "
+        "there, skip {subject}; if it is not, retry."
+    ),
+    "wrong_set_up": (
+        "The set-up of {there} is not right[: {whole_message}], so "
+        "[{call} changed nothing{?tool}|Duly stopped while {doing}]. "
+        "Correct it, then retry, or [skip {subject}{?tool}|abandon]."
     ),
     "call_refused": (
         f"{{call}} was refused{_ERROR}; nothing was changed. {_CORRECT}, or skip {{subject}}."

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import duly
+from duly.rules.failure import RECORD_LOST, WRONG_SET_UP
 from duly.store.base import Durability, Transaction
 from duly.store.record import Origin, VersionSpec
 from duly.testing import Fault, Stage
@@ -125,6 +127,43 @@ async def used_up(stage: Stage) -> Asked:
     await play.publish("b")
     await play.drain()
     return play, NAME
+
+
+async def said_yes_before(stage: Stage) -> Asked:
+    """A call that was approved, was refused outside, and waits for a yes again."""
+    play = await run(stage, None, Fault.REFUSE, policy=ASKED)
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash, by=WHO)
+    await play.drain()
+    (failed, *_) = await play.host.runs(NAME)
+    await play.host.retry(failed.id, by=WHO)
+    await play.drain()
+    (again,) = await play.host.approvals()
+    return play, again.mutation
+
+
+class Rows(duly.Connector):
+    """A database whose owner has something to do."""
+
+    name = "rows"
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    @duly.read
+    async def list(self) -> list[str]:
+        raise duly.Refused("rows.db: there is no such file. Make it there.", code=self.code)
+
+    @duly.mutation
+    async def add(self, call: duly.Call, text: str) -> str:
+        raise duly.Refused("rows.db: the record is not there. See to it.", code=self.code)
+
+
+async def for_owner(stage: Stage, code: str, *, is_read: bool = False) -> Asked:
+    """A connection with which neither waiting nor another script helps."""
+    asks = (Call("rows.list"),) if is_read else (Call("rows.add", (), {"text": "a"}),)
+    script = flow({CONSUMER: consumer(asks) if is_read else consumer(mutate=asks)})
+    return await _named(run(stage, script, connectors=(Rows(code),)))
 
 
 async def repairing(stage: Stage) -> Asked:
@@ -321,6 +360,12 @@ OTHERS: Final[dict[str, Builder]] = {
     "connected again, not gone on yet": reconnected,
     "tried again and again": worn_out,
     "the limit of the day is reached": used_up,
+    "a yes to it came to nothing before": said_yes_before,
+    "the set-up of a connection is wrong": lambda stage: for_owner(stage, WRONG_SET_UP),
+    "the set-up is wrong where it only reads": lambda stage: for_owner(
+        stage, WRONG_SET_UP, is_read=True
+    ),
+    "no record says whether it was made": lambda stage: for_owner(stage, RECORD_LOST),
     "a repair is being asked for": repairing,
     "no title given": lambda stage: proposed(stage, untitled()),
     "several inputs together": many,

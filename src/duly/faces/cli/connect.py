@@ -45,7 +45,7 @@ from duly.faces.cli.foreign import tell_foreign, tell_kind
 from duly.faces.cli.oauth import sign_in
 from duly.faces.cli.secret import read_secret
 from duly.faces.cli.verb import JSON
-from duly.words.asking import say_trial
+from duly.words.asking import SET_UP_WORKS, say_fault, say_trial
 from duly.words.oauth import FOUR
 from duly.words.offered import show_offered
 from duly.words.openapi import say_omission
@@ -145,8 +145,21 @@ def connect(
         for each in shown["tools"]:
             if each["needs_trial"] and each["answering"]["proven_at"] is None:
                 _prove(again, each, is_yes=yes)
-    for each in _ask(again, name)["tools"]:
+    ended = _ask(again, name)
+    for each in ended["tools"]:
         say(f"{each['tool']}: {each['answering']['text']}")
+    if ended["can_check"]:
+        _check(again, name)
+
+
+def _check(face: Face, name: str) -> None:
+    """Try its set-up; nothing outside is changed."""
+    found: Any = face.call("check_connection", connector=name)
+    for each in found["faults"]:
+        hint(say_fault(name, each))
+    if found["faults"]:
+        raise click.exceptions.Exit(EXIT_FAILED)
+    say(SET_UP_WORKS)
 
 
 def replace_face(face: Face, project: Project) -> Face:

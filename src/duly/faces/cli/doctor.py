@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from duly.api.text import visible
-from duly.errors import DulyError
+from duly.errors import DulyError, NotFound
 from duly.faces.cli.base import (
     EXIT_FAILED,
     OTHER_SETTINGS,
@@ -35,9 +35,11 @@ from duly.faces.cli.finding import Finding, State
 from duly.faces.cli.offer import quote
 from duly.faces.cli.progress import working
 from duly.faces.cli.server import judge
+from duly.words.asking import say_fault
 
 if TYPE_CHECKING:
     from duly.api.project import Project
+    from duly.api.session import Session
 
 MIB: Final = 1024 * 1024
 FREE_BAD_BYTES: Final = 64 * MIB
@@ -60,6 +62,7 @@ PROBES: Final = {
 }
 
 
+SET_UP_ADVICE: Final = "Correct it, then ask again: duly doctor"
 COLOURS: Final = {State.OK: "green", State.WARN: "yellow", State.BAD: "red"}
 
 
@@ -311,11 +314,23 @@ async def _store(face: Face, project: Project) -> AsyncIterator[Finding]:
                 names = {str(each["name"]) for each in secrets if each["connector"] == CHANNELS}
                 for finding in find_channels(channels, names, is_served=host is not None):
                     yield finding
+            for name in project.config.connectors:
+                for fault in await _find_faults(session, name):
+                    yield Finding("connectors", State.BAD, fault, SET_UP_ADVICE)
             actions = cast("list[dict[str, Any]]", await session.call("actions", limit=1))
             if (ahead := _ahead(actions)) is not None:
                 yield ahead
     except DulyError as error:
         yield Finding("store", State.BAD, str(error))
+
+
+async def _find_faults(session: Session, name: str) -> list[str]:
+    """Try the set-up of a connection, where that changes nothing outside."""
+    try:
+        found: Any = await session.call("check_connection", connector=name)
+    except NotFound:  # the host that runs does not know it yet
+        return []
+    return [say_fault(name, each) for each in found["faults"]]
 
 
 def find_channels(

@@ -126,6 +126,12 @@ ROWS: Final[Mapping[str, Row]] = {
         "Show the tools of an MCP server, and those agreed to.",
         meanwhile="Asking the server …",
     ),
+    "check-connection": Row(
+        LOOK,
+        "Try whether the set-up of a connection works.",
+        is_failed=lambda answer: bool(answer["faults"]),
+        meanwhile="Trying it …",
+    ),
     "connections": Row(LOOK, "List the connections to outside services."),
     "kinds": Row(LOOK, "List the kinds of connections that a page can add."),
     "settings": Row(LOOK, "Say whether the settings have changed since the host started."),

@@ -21,7 +21,16 @@ from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.hook import find_reach
 from duly.faces.web.look import Sheet
-from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
+from duly.faces.web.query import (
+    DID,
+    NARROWING,
+    ROWS,
+    SOUGHT,
+    further,
+    look_empty,
+    older,
+    read_query,
+)
 from duly.faces.web.stream import Show, still
 from duly.words.page import name_event
 
@@ -77,6 +86,20 @@ async def ask_forms(
     return {each["mutation"]: each for each in found}
 
 
+async def ask_did(request: Request) -> dict[str, str] | None:
+    """Ask what became of the call that was just decided; it stands above what waits now."""
+    did = dict(read_pairs(request.url.query)).get(DID)
+    if not did:
+        return None
+    session = visit_of(request).session
+    try:
+        each: Any = await session.call("mutation", id=did)
+        told: Any = await session.call("why", id=each["id"])
+    except DulyError:  # an address that a person wrote
+        return None
+    return {"id": each["id"], "status": each["status"], "text": told["reason"]["text"]}
+
+
 async def ask_unknown(
     session: Session, waiting: Sequence[Mapping[str, Any]], approvals: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -119,6 +142,7 @@ async def inputs(request: Request) -> Sheet:
     is_asked = any(map(sought.get, NARROWING))
     statuses = [*map(str, InputStatus)]
     facts = {"each": each, **await _waiting(session, name), "text": text, "sought": sought}
+    facts["did"] = await ask_did(request)
     facts |= {"query": query, "is_asked": is_asked}
     facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
     if is_asked:

@@ -30,7 +30,7 @@ from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.hook import find_reach
 from duly.faces.web.look import refuse, render
-from duly.faces.web.query import ROWS
+from duly.faces.web.query import DID, ROWS
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.verb import compare
 from duly.words.done import tell_done
@@ -40,6 +40,7 @@ PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor", 
 SHOWN_ONCE: Final = frozenset({"new_token", "pair"})
 HOOK: Final = "new_hook"  # shown once too, with its address
 LINK: Final = "new_link"
+DECIDES: Final = ("approve", "reject")
 DEPLOY: Final = "deploy"
 ANYWAY: Final = "anyway"  # a source is deployed whose connections are not all here
 CONFLICT: Final = 409
@@ -118,7 +119,7 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
             return RedirectResponse(f"{request.scope.get('root_path', '')}{place}", SEE_OTHER)
         if verb.name == LINK:
             return _show_link(request, answer, place_of(back))
-        return go(request, back)
+        return go(request, back, did=str(args["mutation"]) if verb.name in DECIDES else "")
 
     return endpoint
 
@@ -259,9 +260,12 @@ def _read_input(name: str, text: str) -> dict[str, Json]:
     return {"workflow": workflow, "topic": topic, "message_id": message_id}
 
 
-def go(request: Request, back: str) -> Response:
-    """Send a browser to the page that a form was on."""
-    return RedirectResponse(f"{request.scope.get('root_path', '')}{place_of(back)}", SEE_OTHER)
+def go(request: Request, back: str, *, did: str = "") -> Response:
+    """Send a browser to the page that a form was on; a list says there what became of `did`."""
+    place = place_of(back)
+    is_list = place == "/" or place.startswith("/w/")
+    query = f"?{urlencode({DID: did})}" if did and is_list else ""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{place}{query}", SEE_OTHER)
 
 
 def place_of(back: str) -> str:

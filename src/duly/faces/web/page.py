@@ -17,12 +17,13 @@ from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
 from duly.faces.web import add, connect, detail, flow, form, guide, model, script
 from duly.faces.web.body import read_pairs
-from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
+from duly.faces.web.guard import OPEN, Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, read_static
 from duly.faces.web.query import NARROWING, ROWS, SOUGHT, further, look_empty, older, read_query
 from duly.faces.web.stream import Lives, still
 
 APPROVAL: Final = "approval"
+CHECK: Final = "/api/v1/check_connection"
 STATIC: Final = {
     "page.css": "text/css",
     "page.js": "text/javascript",
@@ -79,6 +80,7 @@ async def home(request: Request) -> Sheet:
     waiting = found[:ROWS]
     approvals = await flow.ask_forms(session, waiting)
     facts = {
+        "did": await flow.ask_did(request),
         "waiting": waiting,
         "more": len(found) - len(waiting),
         "is_cut": len(found) == PAGE_ROWS_MAX,
@@ -156,12 +158,25 @@ async def bus(request: Request) -> Sheet:
 async def tools(request: Request) -> Sheet:
     """Show the connections of the host, and every tool."""
     session = visit_of(request).session
+    found: Any = await session.call("connections")
     facts = {
         "tools": await session.call("tools"),
-        "connections": await session.call("connections"),
+        "connections": found,
+        "faults": await _find_faults(visit_of(request), found),
         "settings": await add.ask_settings(session),
     }
     return Sheet("tools.html", facts)
+
+
+async def _find_faults(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Try the set-up of each connection where that changes nothing outside."""
+    if not visit.may(CHECK):
+        return {}
+    names = [each["name"] for each in found if each["can_check"]]
+    told: list[Any] = [
+        await visit.session.call("check_connection", connector=each) for each in names
+    ]
+    return {each["name"]: each["faults"] for each in told}
 
 
 async def actions(request: Request) -> Sheet:

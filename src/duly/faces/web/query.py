@@ -11,6 +11,7 @@ from starlette.requests import Request
 from duly.api.registry import Verb
 from duly.faces.web.body import read_arguments, read_pairs
 
+DID: Final = "did"  # the call that was just decided
 ROWS: Final = 50  # of what came in, was done or was found, on one page
 NARROWING: Final = ("text", "first_day", "last_day")  # what a search asks for
 SOUGHT: Final = (*NARROWING, "after")
