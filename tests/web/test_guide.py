@@ -20,7 +20,7 @@ async def test_the_page_has_the_guide_of_this_host(language: str | None, tmp_pat
     query = "" if language is None else f"?language={language}"
     async with serving(tmp_path) as web:
         headers = await signed(web)
-        guide = await web.host.guide(language)  # type: ignore[arg-type]
+        guide = await web.host.guide(language, on_page=True)  # type: ignore[arg-type]
         assert "clock.next" in guide  # a tool of this host
         page = await ask(web.app, f"/guide{query}", headers=headers)
         (shown,) = TEXT.findall(page.text)

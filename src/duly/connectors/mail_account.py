@@ -144,6 +144,9 @@ class MailAccount(Timed, Attached):
     ) -> Page[PostItem]:
         """List the mails that arrived in a folder since, in the order of arrival.
 
+        A query has the terms `word`, `"two words"`, `from:ada`, `subject:"two words"` and
+        `newer_than:1d`; every one must fit, a part of a word is enough. `from` is as the mail has
+        it: `Ada <ada@example.com>` or the address alone.
         Returns a page of {id, folder, message_id, from, subject, date, snippet, problem}.
         """
         wanted = MailQuery.read(query)
@@ -247,6 +250,8 @@ class MailAccount(Timed, Attached):
     ) -> SentMail:
         """Send a mail of plain text, with blobs attached to it.
 
+        In `to` and `cc` stands `ada@example.com` or `Ada <ada@example.com>`, also as `from` has it.
+        `reply_to` is the `message_id` of the mail that this one answers.
         Returns {message_id}.
         """
         if self._smtp is None:
@@ -294,6 +299,7 @@ class MailAccount(Timed, Attached):
     ) -> SentMail:
         """Put a mail into the folder of drafts, for a person to send.
 
+        It is written as for `send`.
         Returns {message_id}.
         """
         words = {"to": to, "subject": subject, "text": text, "cc": cc or (), "reply_to": reply_to}
