@@ -27,7 +27,7 @@ from duly.rules.webhook import HOOKS as HOOKS
 from duly.rules.webhook import HookSender, IdFrom
 from duly.store.base import Transaction
 
-FRESH_BYTES: Final = 16  # of the id of a post that is new whatever it says
+FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
 
 log = logging.getLogger("duly.hook")

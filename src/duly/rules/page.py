@@ -50,7 +50,7 @@ def check_page(settings: PageSettings) -> None:
 def places_of(settings: PageSettings) -> tuple[tuple[str, Sequence[int]], ...]:
     """List where a page listens, each with the ports that may be tried: its own, that of webhooks.
 
-    A page that nothing elsewhere leads to, and whose port nobody has set, takes the next free one.
+    A page that nothing elsewhere leads to, and without a port of its own, takes the next free one.
     """
     ports: Sequence[int] = (PORT if settings.port is None else settings.port,)
     is_known = settings.hosts or settings.behind_proxy == "yes"
