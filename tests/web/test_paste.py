@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from html import unescape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
+from duly.errors import NotDeployed, RequestRefused
+from duly.faces.web.lack import Lacks
 from duly.rules.source import EXAMPLE
 from duly.words import page as words
 from tests.web.stand import ask, serving
@@ -160,3 +162,37 @@ async def test_a_workflow_says_what_it_uses_and_is_not_allowed(tmp_path: Path) -
         await web.host.revoke("welcome", "outbox.write")
         text = (await ask(web.app, "/w/welcome", headers=headers)).text
         assert words.NOT_ALLOWED in text
+
+
+async def test_what_a_busy_host_did_not_say_is_asked_again() -> None:
+    """A1: an error of a moment does not count as “nothing is lacking”; a text that cannot be read
+    is not examined again at each change of a page."""
+    each = {"name": "a", "version": "1.0", "created_at": "2026-05-01"}
+    asked: list[str] = []
+
+    class Session:
+        """A host that answers in this order."""
+
+        answers: ClassVar[list[Any]] = [
+            RequestRefused(code="host_gone"),
+            ["outbox.write"],
+            NotDeployed(code="not_deployed"),
+        ]
+
+        async def call(self, verb: str, **_: Any) -> Any:
+            if verb == "grants":
+                return []
+            asked.append(verb)
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    session: Any = Session()
+    lacks = Lacks()
+    assert await lacks.find(session, each) == []
+    for _ in range(2):
+        assert await lacks.find(session, each) == ["outbox.write"]
+    for _ in range(2):
+        assert await lacks.find(session, {**each, "version": "2.0"}) == []
+    assert len(asked) == 3

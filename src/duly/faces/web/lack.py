@@ -13,6 +13,7 @@ from duly.api.session import Session
 from duly.errors import DulyError
 
 KNOWN_MAX: Final = 200  # versions that are remembered
+UNREADABLE: Final = frozenset({"not_deployed", "script"})
 
 
 class Lacks:
@@ -36,7 +37,9 @@ class Lacks:
         if key not in self._known:
             try:
                 found: Any = await session.call("uses", workflow=key[0], version=key[1])
-            except DulyError:
+            except DulyError as error:
+                if error.code not in UNREADABLE:
+                    return ()  # the host is busy, or gone: it is asked again next time
                 found = ()  # its text cannot be examined here; its own page says why
             if len(self._known) >= KNOWN_MAX:
                 self._known.pop(next(iter(self._known)))

@@ -104,6 +104,7 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     ticked = [each.capability for each in lacking if each.is_ticked]
     is_whole = form.get(GRANT) == "true" or (bool(lacking) and len(ticked) == len(lacking))
     made: Any = await session.call("deploy", source=told["source"], grant=is_whole, again=False)
+    # A run that begins before its grant waits, and goes on with it (F4).
     for each in () if is_whole else ticked:
         await session.call("grant", workflow=made["workflow"], capability=each)
     back = form.get(BACK) or f"w/{made['workflow']}"
