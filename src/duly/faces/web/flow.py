@@ -122,8 +122,9 @@ async def inputs(lacks: Lacks, request: Request) -> Sheet:
     is_asked = any(map(sought.get, NARROWING))
     statuses = [*map(str, InputStatus)]
     facts = {"each": each, **await _waiting(session, name), "text": text, "sought": sought}
-    facts |= {"query": query, "is_asked": is_asked, "lacks": await lacks.find(session, each)}
+    facts |= {"query": query, "is_asked": is_asked}
     facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
+    facts["lacks"] = await lacks.find(session, each)
     if is_asked:
         query.pop("before", None)
         found = await _search(session, name, query.get("status"), sought)
