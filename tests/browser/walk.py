@@ -247,6 +247,8 @@ def webhook_comes_in(person: Person, page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("The webhook is open")
     judge(person, page, "a secret that is shown once")
     address = page.locator("#address").input_value()
+    page.get_by_role("button", name="Copy").first.click()
+    expect(page.locator("#told")).to_have_text("Copied.")
     person.goes(page, "/w/cards")
     follows(page)
     for answer in ("new", "same"):
