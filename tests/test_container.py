@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from duly.config import PageSettings
+from duly.rules.page import PORT
 from tests.image import FILES as SHARED
 from tests.image import check_of, first_of, instructions
 
@@ -152,7 +152,7 @@ def test_the_health_check_says_what_the_page_says(status: int, is_well: bool) ->
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Say nothing."""
 
-    place = f":{PageSettings().port}/"
+    place = f":{PORT}/"
     with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

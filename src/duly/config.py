@@ -262,13 +262,14 @@ class FleetSettings:
 class PageSettings:
     """Where the page and the HTTP interface are reached (G1, G2); port 0 is any free one.
 
+    Without a `port` it is 7337, or the next free one where only this machine reaches the page.
     `hosts` are the names it is called by, besides those of this machine. Any address but a loopback
     one needs the two files of a certificate, or a proxy before it that has them. `hooks_address`
     (`address:port`) is one more place where webhooks alone are taken.
     """
 
     address: str = "127.0.0.1"
-    port: int = 7337
+    port: int | None = None
     hosts: tuple[str, ...] = ()
     behind_proxy: Literal["no", "yes"] = "no"
     certificate: str | None = None
@@ -277,7 +278,7 @@ class PageSettings:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-        if self.port > PORT_MAX:
+        if self.port is not None and self.port > PORT_MAX:
             facts = {"given": self.port, "least": 0, "most": PORT_MAX}
             raise ConfigError(code="out_of_range", subject="port", facts=facts)
         for name in ("address", "certificate", "certificate_key", "hooks_address"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any
 
 from starlette.responses import Response
@@ -23,6 +24,8 @@ ROUTE = ("tests/web/test_route.py",)
 BODY = ("tests/web/test_body.py",)
 SIGN_IN = ("tests/web/test_sign_in.py",)
 HOOK = ("tests/web/test_hook.py",)
+TERMS = ("tests/web/test_hook_terms.py",)
+PASTE = ("tests/web/test_paste.py",)
 SERVER = ("tests/web/test_server.py",)
 PROCESS = ("tests/web/test_process.py",)
 VERB = ("tests/web/test_verb.py",)
@@ -285,6 +288,31 @@ BREAKS = (
     _break("G12", "duly.rules.webhook", "is_signed", _yes, HOOK, "no signature is looked at"),
     _break("G12", "duly.rules.webhook", "AWAY_S_MAX", 10**9, HOOK, "a message is never too old"),
     _break("G12", "duly.rules.webhook", "is_key", _yes, HOOK, "any key opens the address"),
+    _break(
+        "G12",
+        "duly.rules.webhook",
+        "find_chosen",
+        lambda *given: given[-1],
+        TERMS,
+        "a post without its id is taken as a new one",
+    ),
+    _break(
+        "A5",
+        "duly.rules.webhook",
+        "secret_of",
+        lambda _, kept: kept,
+        TERMS,
+        "what an owner says of a webhook hides its secret from those who take secrets out",
+    ),
+    _break(
+        "M9",
+        "duly.faces.web.script",
+        "sha256",
+        lambda _: sha256(b"any"),
+        PASTE,
+        "another text is deployed than the one that was shown",
+    ),
+    _break("G1", "duly.rules.page", "PORTS_TRIED_MAX", 1, SERVER, "a port in use means no page"),
     _break(
         "G11",
         "duly.store.statements",

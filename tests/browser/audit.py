@@ -129,6 +129,7 @@ def a_double_click_deploys_once(person: Person) -> None:
     before = page.locator("tr[data-item]").count()
     field = page.get_by_label("Source")
     field.fill(f"{field.input_value()}\n# Another text.\n")
+    page.get_by_role("button", name="Check it").click()
     page.get_by_role("button", name="Deploy").dblclick()
     expect(page.locator("main")).to_contain_text(re.compile("No new version|active"))
     page.goto("/w/cards/versions")

@@ -168,7 +168,7 @@ async def test_a_webhook_that_was_closed_stays_closed_when_a_backup_is_restored(
     for _ in ("before", "after"):
         with pytest.raises(RequestRefused) as raised:
             await play.host.receive(NAME, IN, "{}", key=leaked.key)
-        assert raised.value.code == "hook_refused"
+        assert raised.value.code == "hook_key_refused"
         await restored(play, copy)
     assert await play.host.secrets() == ()
 

@@ -11,6 +11,7 @@ import pytest
 from duly.connectors.clock import Clock
 from duly.connectors.files import Files
 from duly.connectors.http import Http
+from duly.connectors.mail_account import MailAccount
 from duly.connectors.mailbox import Mailbox
 from duly.connectors.registry import Registry
 from duly.connectors.table import Table
@@ -139,3 +140,15 @@ def test_the_zone_of_the_project_is_named(tmp_path: Path) -> None:
     assert (
         "(a cron pattern that names no zone is in `Asia/Tokyo`, the zone of this project)" in page
     )
+
+
+def test_what_comes_in_from_outside_is_taught(page: str) -> None:
+    """G12, T10: how a topic is opened, what is in a payload, and when no mail is answered."""
+    assert '`topics={"wish.came": {"ingress": True}, "wish.kept": {}}`' in page
+    assert '`topics: { "wish.came": { ingress: true }, "wish.kept": {} }`' in page
+    for words in ("The `payload` of the event is the body", "message id is", "Answer no mail from"):
+        assert words in page
+    mail = Registry([MailAccount("ada@example.com", imap="imap.example.com")])
+    told = mail.describe("mail.search") + mail.describe("mail.send")
+    for said in ("`Ada <ada@example.com>`", "`reply_to` is the `message_id`", "newer_than:1d"):
+        assert said in " ".join(told.split())

@@ -23,6 +23,7 @@ def test_a_new_project_passes_its_test_and_does_its_work(tmp_path: Path) -> None
     made = call(None, "init", str(folder))
     assert made.exit_code == 0, made.output
     assert "duly dev" in made.output
+    assert made.output.index("duly serve") < made.output.index("duly dev")  # the page comes first
     # A connector of the project's own, which a test imports; pytest is called as people call it.
     (folder / "chat.py").write_text("ROOMS = 3\n")
     own = "import chat\n\ndef test_rooms():\n    assert chat.ROOMS == 3\n"

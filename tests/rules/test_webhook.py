@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from duly.rules.webhook import DECOY, HookSender, is_signed, sign
+from duly.rules.event import parse_title
+from duly.rules.webhook import DECOY, TITLE_CHARS_MAX, HookSender, is_signed, sign, title_of
 
 SLACK_BODY: Final = (
     "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow"
@@ -103,3 +104,36 @@ def test_a_sender_that_changes_its_secret_sends_two_signatures() -> None:
     other = sign(HookSender.STRIPE, "other", message_id="", signed_at=str(at), body=body)
     both = {"stripe-signature": f"t={at},{other},{headers['stripe-signature'].split(',')[2]}"}
     assert is_signed(HookSender.STRIPE, secret, both, body, at * 1000)
+
+
+@pytest.mark.parametrize(
+    ("payload", "template", "title"),
+    [
+        ({"name": "Ada", "wish": "a bike"}, "{name}: {wish}", "Ada: a bike"),
+        ({"name": "Ada"}, "{name}: {wish}", "Ada:"),
+        ({"name": "{wish}", "wish": "x"}, "{name}", "{wish}"),  # a value is no pattern
+        ({"a": {"b": 7}}, "No. {a.b}", "No. 7"),
+        ({"a.b": "whole", "a": {"b": 7}}, "{a.b}", "whole"),
+        ({"x": "y"}, "{name}", "x: y"),  # nothing of the pattern is there
+        ([1], "{name}", "Webhook 311bc8a2"),
+        ({"subject": "Milk", "type": "mail"}, "", "Milk"),
+        ({"name": "Ada\nB", "token": "t", "ok": True, "n": 1, "m": 2}, "", "name: Ada B, n: 1"),
+        ({"title": " ", "wish": "a" * 90}, "", f"wish: {'a' * 79}…"),
+        ({}, "", "Webhook 311bc8a2"),
+        ({"api_key": "abc"}, "", "Webhook 311bc8a2"),
+    ],
+)
+def test_a_title_says_what_came_in_a_few_words(payload: Any, template: str, title: str) -> None:
+    """T3, G9: by the pattern of the owner, by a field that says it, or by the first two."""
+    assert title_of(payload, "sha256-311bc8a2ff", template) == title
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\u202eb", "\u200b", "\x1b[2J", "x" * 9000, "\u3164"])
+def test_a_title_has_an_end_and_nothing_hidden(text: str) -> None:
+    """G9, T3: whatever was sent, it can be a title."""
+    titled: Any = {"title": text}
+    filled: Any = {"a": text}
+    for payload, template in ((titled, ""), (filled, ""), (filled, "{a}{a}{a}")):
+        made = title_of(payload, text, template)
+        assert parse_title(made, "title") == made
+        assert len(made) <= TITLE_CHARS_MAX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import duly.web
@@ -168,17 +169,18 @@ async def test_a_form_that_deploys_sent_twice_makes_one_version(tmp_path: Path) 
     text = EXAMPLE["text"]
     async with serving(tmp_path) as web:
         headers = await signed(web)
-        page = Page((await ask(web.app, "/", headers=headers)).text)
-        ((_, fields),) = [each for each in page.forms() if each[0] == "/act/deploy"]
-        fields |= {"source.language": "python", "source.text": text}
-        sent = [post(web.app, headers, "/act/deploy", fields) for _ in range(3)]
+        fields = {"source.language": "python", "source.text": text}
+        fields["seen"] = sha256(text.encode()).hexdigest()
+        sent = [post(web.app, headers, "/deploy-script", fields) for _ in range(3)]
         replies = await asyncio.gather(*sent)
         assert sorted(each.status for each in replies) == [200, 200, 303]
         assert all("No new version was made" in e.text for e in replies if e.status == 200)
         path = "/w/invoices/versions"
         page = Page((await ask(web.app, path, headers=headers)).text)
-        ((_, fields),) = [each for each in page.forms() if each[0] == "/act/deploy"]
+        ((_, fields),) = [each for each in page.forms() if each[0] == "/preview"]
+        assert fields == {"back": "w/invoices/versions"}
         fields |= {"source.language": "python", "source.text": f"{text}\n# Another text.\n"}
+        fields["again"] = "false"
         first = await post(web.app, headers, "/act/deploy", fields)
         assert (first.status, first["location"]) == (303, path)
         again = await post(web.app, headers, "/act/deploy", fields)

@@ -19,7 +19,7 @@ from tests.api.test_elsewhere import FLOW, SERVED, install, project
 from tests.web.stand import ask
 from tests.web.test_page import signed
 
-PLACES = ("/settings", "/connect/pot", "/w/pots/setup", "/w/pots/versions", "/scripts/pots.py")
+PLACES = ("/settings", "/connect/pot", "/w/pots/setup", "/scripts/pots.py")
 
 
 async def test_the_exam_and_the_hash_stand_where_something_is_granted(

@@ -27,7 +27,7 @@ from duly.rules import webhook
 from duly.rules.source import EXAMPLE, Source
 from duly.words import page as words
 from tests.web.stand import HOME, Fake, Reply, Web, ask, serving
-from tests.web.test_page import post, signed
+from tests.web.test_page import Page, post, signed
 
 BODY: Final = b'{"type": "mail", "data": {"id": 7}}'
 JSON: Final = {"content-type": "application/json"}
@@ -76,7 +76,7 @@ async def test_a_signed_message_is_an_event_when_it_is_answered(tmp_path: Path) 
     """G12, T10: its id is the message id, its body the payload."""
     async with sender(tmp_path) as each:
         reply = await each.send()
-        assert (reply.status, reply.json) == (202, {"event": "new"})
+        assert (reply.status, reply.json) == (202, {"event": "new", "told": "Taken."})
         (event,) = await each.web.host.events("invoices")
         assert (event.message_id, event.title) == ("msg_1", "mail")
         assert event.payload == {"type": "mail", "data": {"id": 7}}
@@ -154,7 +154,7 @@ async def test_a_secret_address_lets_a_sender_in_that_cannot_sign(tmp_path: Path
             ({}, "same"),
         ):
             reply = await ask(each.web.app, path, "POST", headers={**JSON, **headers}, body=BODY)
-            assert (reply.status, reply.json) == (202, {"event": told})
+            assert (reply.status, reply.json["event"]) == (202, told)
         ids = [one.message_id for one in await each.web.host.events("invoices")]
         assert ids == ["d1", f"sha256-{sha256(BODY).hexdigest()}"]
 
@@ -164,7 +164,11 @@ async def test_a_wrong_key_is_refused_like_a_wrong_signature(key: str, tmp_path:
     """G12: an address that was guessed lets no message in."""
     async with sender(tmp_path) as each:
         reply = await ask(each.web.app, f"{each.hook.path}/{key}", "POST", headers=JSON, body=BODY)
-        assert reply.status == 401
+        assert (reply.status, reply.json["code"]) == (401, "hook_key_refused")
+        assert "signed" not in reply.json["detail"]
+        other = f"/hooks/nothing/mail.received/{key}"
+        there = await ask(each.web.app, other, "POST", headers=JSON, body=BODY)
+        assert (there.status, there.body) == (401, reply.body)
 
 
 async def test_a_stranger_learns_nothing_from_a_refusal(tmp_path: Path) -> None:
@@ -447,12 +451,16 @@ async def test_the_page_shows_the_whole_address_of_a_webhook(
         headers = {"authorization": f"Bearer {web.tokens[Scope.ADMIN]}", "accept": "text/html"}
         shown = unescape((await ask(web.app, "/w/invoices/setup", headers=headers)).text)
         sent = {"workflow": "invoices", "topic": "mail.received", "sender": "standard"}
-        made = unescape((await post(web.app, headers, "/act/new_hook", sent)).text)
+        opened = (await post(web.app, headers, "/act/new_hook", sent)).text
+        made = unescape(opened)
         for text in (shown, made):
-            assert [f"{base}{PATH}<" in text for base in bases] == [True] * len(bases)
+            assert [f"{base}{PATH}" in text for base in bases] == [True] * len(bases)
             assert (words.HOOK_ONLY_HERE in text) is not is_named
-        assert (f"posts to {bases[0]}{PATH} and signs" in made, "whsec_" in made) == (True, True)
-        assert f"{bases[0]}{PATH}/" in made  # with its key
+        fields = {each.get("id"): each.get("value") for _, each in Page(opened).elements}
+        whole = str(fields["address"])
+        assert re.fullmatch(re.escape(f"{bases[0]}{PATH}/") + "[0-9a-f]{40}", whole)  # alone
+        assert (fields["path"], "whsec_" in str(fields["secret"])) == (f"{bases[0]}{PATH}", True)
+        assert str(fields["try"]).endswith(f"'{whole}'")
         assert (words.HOOK_ELSEWHERE in made) is (len(bases) > 1)
         assert set(re.findall(r"https?://[^/]+/hooks", made)) == {f"{each}/hooks" for each in bases}
 

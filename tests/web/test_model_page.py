@@ -14,7 +14,7 @@ from duly.rules.verb import Scope
 from duly.words import page as words
 from tests.models.server import ModelServer
 from tests.models.test_llm import Desk, come_in, sorting
-from tests.web.stand import ask
+from tests.web.stand import ask, serving
 from tests.web.test_page import Page, signed
 
 
@@ -46,3 +46,20 @@ async def test_the_page_shows_accounts_and_questions(tmp_path: Path, server: Mod
         assert "bill" in page.text
         wrong = await ask(app, "/models?workflow=nothing", headers=reads)
         assert wrong.status == 404
+
+
+async def test_a_wish_is_taken_only_where_a_model_can_write(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """M9: without one the page says how a chat writes it, and leads to the guide."""
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    async with sorting(tmp_path / "with", server, Desk()) as host:
+        headers = await signed(SimpleNamespace(host=host))
+        page = Page((await ask(duly.web.app(host), "/", headers=headers)).text)
+        assert ("/act/write", {}) in page.forms()
+        assert words.NO_MODEL not in page.text
+    async with serving(tmp_path / "without") as web:
+        page = Page((await ask(web.app, "/", headers=await signed(web))).text)
+        assert "/act/write" not in [action for action, _ in page.forms()]
+        assert words.NO_MODEL in page.text

@@ -68,7 +68,7 @@ async def test_a_script_is_deployed_as_it_was_shown_or_not_at_all(tmp_path: Path
         text = (await look("/")).text
         assert ("/scripts/" in text, 'href="/scripts"' in text) == (False, True)
         text = (await look("/scripts")).text  # where a second text is pasted, too
-        for told in ('href="/scripts/invoices.py"', 'action="/act/deploy"'):
+        for told in ('href="/scripts/invoices.py"', 'action="/preview"'):
             assert told in text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from duly.faces.web import server as module
 from duly.faces.web.guard import Place
 from duly.faces.web.server import LimitedProtocol, make_server
 from duly.faces.web.watch import listen
+from duly.rules import page
 from tests.web.stand import Fake, fake
 
 TOKEN: Final = f"Authorization: Bearer token of {Scope.ADMIN}\r\n"
@@ -339,10 +341,44 @@ def test_an_address_of_webhooks_obeys_the_same_law() -> None:
 def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
     first = listen(PageSettings(port=0))
     port = first.page.getsockname()[1]
-    with pytest.raises(ConfigError, match="Choose another port"):
+    with pytest.raises(ConfigError, match=f"--page-port {port + 1}`, or `port = {port + 1}`"):
         listen(PageSettings(port=port))
     assert first.url == f"http://127.0.0.1:{port}"
     first.close()
+
+
+def test_a_page_whose_port_nobody_set_takes_the_next_free_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1: and says so; one that is set, or that others lead to, is the one that is meant."""
+    first = listen(PageSettings(port=0))
+    port = first.page.getsockname()[1]
+    monkeypatch.setattr(page, "PORT", port)
+    with caplog.at_level(logging.INFO, "duly.page"):
+        second = listen(PageSettings())
+    other = second.page.getsockname()[1]
+    assert port < other < port + page.PORTS_TRIED_MAX
+    assert f"Port {port} is taken, so the page is at port {other}." in caplog.text
+    for settings in (
+        PageSettings(port=port),
+        PageSettings(hosts=("duly.example.org",)),
+        PageSettings(hosts=("duly.example.org",), behind_proxy="yes"),
+    ):
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}"):
+            listen(settings)
+    # A host that begins again stays where it was, also when the first port is free by then.
+    first.close()
+    third = listen(PageSettings(), [second.page])
+    assert third.page is second.page
+    third.close()
+
+
+def test_an_address_that_is_none_is_not_tried_at_other_ports() -> None:
+    """G1: only a port that is in use moves on."""
+    with pytest.raises(ConfigError, match=r"192\.0\.2\.1:7337"):
+        listen(
+            PageSettings(address="192.0.2.1", certificate="c", certificate_key="k", hosts=("x.y",))
+        )
 
 
 def test_a_page_is_called_by_the_name_that_was_declared() -> None:

@@ -7,7 +7,6 @@ Law 2  What modules of the project print is no part of what is said: it goes whe
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 import sys
 from collections.abc import Collection
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 
 from duly.api.build import build_host
+from duly.api.port import take_port
 from duly.api.project import Project, find_project
 from duly.api.wire import write_error
 from duly.bus.code import scan
@@ -55,9 +55,10 @@ def _check_page(project: Project, held: Collection[int]) -> None:
     """Refuse what would leave a person without the page that they look at."""
     settings = project.config.page
     check_page(settings)
-    for address, port in places_of(settings):
-        if port not in held:  # the host hands its own on, or lets them go before it listens
-            _check_free(address, port)
+    for address, ports in places_of(settings):
+        # The host hands its own on, or lets them go before it listens.
+        if not any(each in held for each in ports):
+            take_port(address, ports).close()
     if settings.certificate is None or settings.certificate_key is None:
         return
     files = [
@@ -76,19 +77,6 @@ def _check_page(project: Project, held: Collection[int]) -> None:
     except (OSError, ValueError) as error:
         facts = {"cause": getattr(error, "reason", None) or str(error)}
         raise ConfigError(code="unreadable", subject=str(files[0]), facts=facts) from error
-
-
-def _check_free(address: str, port: int) -> None:
-    """Refuse a place at which another program listens, or that this one may not take."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind((address, port))
-        except OSError as error:
-            facts = {"cause": error.strerror}
-            place = f"{address}:{port}"
-            raise ConfigError(code="page_not_heard", subject=place, facts=facts) from error
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ class ProjectSetup:
     async def rehearse(self) -> Rehearsed:
         """Build everything the settings name, in another process, or raise why it cannot be."""
         # Law 3. The store of a host is not changed under way: it would begin with another ledger.
-        held = [port for _, port in places_of(self._project.config.page)]
+        held = [each for _, ports in places_of(self._project.config.page) for each in ports]
         given = msgspec.json.encode([str(settings_of(self._project)), self._project.url, held])
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "duly.api.rehearsal", given.decode()),

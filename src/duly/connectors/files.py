@@ -114,6 +114,7 @@ class Files(Foldered):
     async def search(self, pattern: str = "*", after: str | None = None) -> Page[FileItem]:
         """List the files of one folder in the order in which they came or last changed.
 
+        `modified_at` is a time in UTC: `2026-05-01T09:00:00.000Z`.
         Returns a page of {path, size, modified_at}.
         """
         return await self.in_thread(self._search, pattern, after)

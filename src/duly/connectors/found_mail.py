@@ -14,6 +14,7 @@ from duly.connectors.base import Call
 from duly.connectors.imap import Denied, ImapSession, OpenFolder, check_flag
 from duly.connectors.letter import MARK_HEADER, is_marked, keyword_of, mark_of
 from duly.errors import ConnectorError, Refused, Transient, UnknownOutcome
+from duly.rules.schedule import DAY_MS, moment
 from duly.rules.value import Json
 
 BATCH: Final = 20  # mails that are fetched together
@@ -24,6 +25,7 @@ FULL: Final = (
     "Some servers limit how many different marks a folder has: take old ones away, words that begin"
     " with duly-, from mails whose changes are settled."
 )
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 UNSEEN: Final = 0  # no folder has this validity
 
 
@@ -75,6 +77,14 @@ async def has_mark(session: ImapSession, call: Call, *terms: str) -> bool:
 def spell_flag(name: str) -> str:
     """Return a flag as the server has it."""
     return FLAGS.get(name) or check_flag(name)
+
+
+def spell_since(now_ms: int, age_ms: int | None) -> list[str]:
+    """Spell the age of a first search; the server compares days in a zone of its own."""
+    if age_ms is None:
+        return []
+    day = moment(now_ms - age_ms - DAY_MS)
+    return [f"SINCE {day.day}-{MONTHS[day.month - 1]}-{day.year}"]
 
 
 async def mark_before(session: ImapSession, uid: int, folder: str, call: Call) -> None:

@@ -312,6 +312,8 @@ class Gmail(Attached, Google):
     ) -> SentGmail:
         """Send a mail of plain text, with blobs attached to it.
 
+        In `to` and `cc` stands `ada@example.com` or `Ada <ada@example.com>`, also as `from` has it.
+        `reply_to` is the `message_id` of the mail that this one answers.
         Returns {id, thread}.
         """
         self.require("send")

@@ -36,6 +36,7 @@ from duly.connectors.found_mail import (
     mark_before,
     mark_done,
     spell_flag,
+    spell_since,
 )
 from duly.connectors.imap import Denied, FetchedMail, ImapAccount, ImapSession, OpenFolder
 from duly.connectors.letter import (
@@ -70,7 +71,6 @@ from duly.connectors.smtp import Letter, SmtpAccount, send_letter
 from duly.errors import ConfigError, Invalid, NotSent, Refused, Transient, UnknownOutcome
 from duly.rules.address import parse_address
 from duly.rules.blob import Blob
-from duly.rules.schedule import DAY_MS, moment
 from duly.rules.url import read_host
 from duly.rules.value import Json
 
@@ -83,7 +83,6 @@ BEFORE_S: Final = 5.0  # for a look that a send can do without
 SENT_LAG_S: Final = 600.0
 SENT: Final = r"\Sent"
 DRAFTS: Final = r"\Drafts"
-MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class _Progress:
@@ -144,10 +143,14 @@ class MailAccount(Timed, Attached):
     ) -> Page[PostItem]:
         """List the mails that arrived in a folder since, in the order of arrival.
 
+        A query has the terms `word`, `"two words"`, `from:ada`, `subject:"two words"` and
+        `newer_than:1d`; every one must fit, a part of a word is enough. `from` is as the mail has
+        it: `Ada <ada@example.com>` or the address alone.
         Returns a page of {id, folder, message_id, from, subject, date, snippet, problem}.
         """
         wanted = MailQuery.read(query)
         last_ms = self.monotonic_ms() + LOOKED_MS_MAX
+        since = spell_since(self.now_ms(), wanted.newer_than_ms if after is None else None)
         async with self._session(READ_S) as session:
             opened = await session.open_folder(folder)
             last = last_of(after, opened)
@@ -157,7 +160,7 @@ class MailAccount(Timed, Attached):
             while last < end and windows < WINDOWS_MAX and len(items) < PAGE_MAX:
                 windows += 1
                 until = min(last + WINDOW, end)
-                found = await session.list_ids(last + 1, until, self._age(wanted, after))
+                found = await session.list_ids(last + 1, until, since)
                 is_whole = True
                 for batch in range(0, len(found), BATCH):
                     is_late = looked_at > 0 and self.monotonic_ms() > last_ms
@@ -195,13 +198,6 @@ class MailAccount(Timed, Attached):
                 return None
             mails = await session.fetch([uid], MAIL_BYTES_MAX)
         return (opened, mails[0]) if mails else None
-
-    def _age(self, query: MailQuery, after: str | None) -> list[str]:
-        """Spell the age of a first search; the server compares days in a zone of its own."""
-        if after is not None or query.newer_than_ms is None:
-            return []
-        day = moment(self.now_ms() - query.newer_than_ms - DAY_MS)
-        return [f"SINCE {day.day}-{MONTHS[day.month - 1]}-{day.year}"]
 
     async def _fitting(
         self, query: MailQuery, opened: OpenFolder, mails: list[FetchedMail]
@@ -247,6 +243,8 @@ class MailAccount(Timed, Attached):
     ) -> SentMail:
         """Send a mail of plain text, with blobs attached to it.
 
+        In `to` and `cc` stands `ada@example.com` or `Ada <ada@example.com>`, also as `from` has it.
+        `reply_to` is the `message_id` of the mail that this one answers.
         Returns {message_id}.
         """
         if self._smtp is None:
@@ -294,6 +292,7 @@ class MailAccount(Timed, Attached):
     ) -> SentMail:
         """Put a mail into the folder of drafts, for a person to send.
 
+        It is written as for `send`.
         Returns {message_id}.
         """
         words = {"to": to, "subject": subject, "text": text, "cc": cc or (), "reply_to": reply_to}

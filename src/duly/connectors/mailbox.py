@@ -187,6 +187,9 @@ class Mailbox(Timed, Attached, Foldered):
     async def search(self, query: str = "", after: str | None = None) -> Page[MailItem]:
         """List the mails that arrived since, in the order of arrival.
 
+        A query has the terms `word`, `"two words"`, `from:ada`, `subject:"two words"` and
+        `newer_than:1d`; every one must fit, a part of a word is enough. `from` is as the mail has
+        it: `Ada <ada@example.com>` or the address alone.
         Returns a page of {id, file, message_id, from, subject, date, snippet, problem}.
         """
         return await self.in_thread(self._search, Query.read(query), after, self.now_ms())

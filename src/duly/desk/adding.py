@@ -48,10 +48,11 @@ class Adding(HasDesk):
         """Say whether the settings have changed since this host was started."""
         # Rules: U7.
         desk = self._desk()
+        has_model = desk.parts.models is not None
         if desk.setup is None:
-            return SettingsState(has_project=False)
+            return SettingsState(has_project=False, has_model=has_model)
         found = await desk.parts.env.call_blocking(desk.setup.look)
-        return replace(found, is_alone=desk.parts.lease is None)
+        return replace(found, is_alone=desk.parts.lease is None, has_model=has_model)
 
     @act(
         scope=Scope.ADMIN,

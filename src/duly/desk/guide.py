@@ -42,13 +42,17 @@ class Authors(Attentions, Explanations):
     """The questions of an author, who may be an agent."""
 
     @question(follow=False, example={"language": "python"})
-    async def guide(self, language: Language | None = None) -> str:
-        """Teach how to write a workflow: rules, a pattern, and the tools of this host."""
+    async def guide(self, language: Language | None = None, *, on_page: bool = False) -> str:
+        """Teach how to write a workflow: rules, a pattern, and the tools of this host.
+
+        `on_page` says at its end what to do on the page, instead of which commands to type.
+        """
         parts = self._desk().parts
         outside = parts.outside
         tools = [(each, outside.describe(each.name)) for each in outside.catalog.tools]
         only = None if language is None else str(Language(language))
-        return write_guide(tools, only, zone=parts.policy.timezone)
+        reader = "page" if on_page else "shell"
+        return write_guide(tools, only, zone=parts.policy.timezone, reader=reader)
 
     @question(follow=False, example={"id": "invoices", "seconds": 1})
     async def wait(

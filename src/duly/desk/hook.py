@@ -23,11 +23,11 @@ from duly.rules.event import Republish
 from duly.rules.shown import cut, visible
 from duly.rules.value import decode
 from duly.rules.verb import Scope, act
-from duly.rules.webhook import HookSender
+from duly.rules.webhook import HOOKS as HOOKS
+from duly.rules.webhook import HookSender, IdFrom
 from duly.store.base import Transaction
 
-# Under which "connector" the secrets of webhooks are kept; each has the name `workflow/topic`.
-HOOKS: Final = "hooks"
+FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
 
 log = logging.getLogger("duly.hook")
@@ -60,6 +60,9 @@ class Hooks(HasDesk):
         *,
         sender: HookSender | str = HookSender.STANDARD,
         secret: str | None = None,
+        id_from: IdFrom | str = IdFrom.BODY,
+        id_name: str = "",
+        title: str = "",
         by: str = USER,
     ) -> Hook:
         """Open a topic with ingress to a webhook; its secret is shown this once.
@@ -67,6 +70,11 @@ class Hooks(HasDesk):
         `sender` says how it signs: standard, github, slack or stripe. Slack and Stripe give the
         `secret` to you; for the others one is made. A secret it had before is replaced. To close
         it, drop the secret `workflow/topic` of `hooks`, or `workflow/topic@sender`.
+
+        Of a sender that posts to the address with the key, `id_from` says which posts are the
+        same event: those with the same `body`, none (`post`), or those with the same id in the
+        `header` or the `field` called `id_name`. `title` is how titles are written, such as
+        `{name}: {wish}`.
         """
         # Rules: G12, A5.
         desk = self._desk()
@@ -75,6 +83,7 @@ class Hooks(HasDesk):
         vault = desk.vault
         if vault is None:
             raise RequestRefused(code="no_vault")
+        terms = webhook.check_terms(who, id_from, str(id_name), str(title))
         if secret is None and who in webhook.GIVES_SECRET:
             raise Invalid(code="missing", path="secret", facts={"of": str(who)})
 
@@ -84,7 +93,8 @@ class Hooks(HasDesk):
         await desk.look(look)
         name = webhook.name_secret(workflow, topic, who)
         made = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
-        kept = made if secret is None else webhook.check_secret(secret)
+        open_secret = made if secret is None else webhook.check_secret(secret)
+        kept = webhook.write_kept(open_secret, terms)
         sealed = await vault.seal(HOOKS, name, kept)
         set_secret = desk.parts.store.set_secret
         verb = partial(set_secret, HOOKS, name, sealed, action=action, now=desk.now_ms)
@@ -95,7 +105,7 @@ class Hooks(HasDesk):
         await desk.complete(keep)
         path = f"/hooks/{quote(workflow, safe='')}/{quote(topic, safe='')}"
         has_key = who is HookSender.STANDARD
-        key = webhook.url_key(kept) if has_key else None
+        key = webhook.url_key(open_secret) if has_key else None
         return Hook(workflow, topic, who, path, made if secret is None else None, key)
 
     @act(
@@ -124,7 +134,8 @@ class Hooks(HasDesk):
         """Publish what a webhook sent, if it is signed or came to the secret address.
 
         `body` is the JSON as it was sent, `headers` has those that prove it, in small letters. A
-        message id that came before is the same event. The result is null if a sender only asked
+        message id that came before is the same event; what is the id of a message without a
+        signature was said when the webhook was opened. The result is null if a sender only asked
         whether the address is right.
         """
         # Rules: G12, T10.
@@ -133,7 +144,8 @@ class Hooks(HasDesk):
         headers = headers or {}
         sender = HookSender.STANDARD if key is not None else webhook.find_sender(headers)
         name = webhook.name_secret(workflow, topic, sender)
-        secret = None if desk.vault is None else desk.vault.find(HOOKS, name)
+        kept = None if desk.vault is None else desk.vault.find(HOOKS, name)
+        secret, terms = (None, webhook.USUAL) if kept is None else webhook.read_kept(kept)
         compared = webhook.DECOY if secret is None else secret
         if key is not None:
             is_known = webhook.is_key(compared, key)
@@ -146,14 +158,18 @@ class Hooks(HasDesk):
             else:
                 how = "signature or time" if key is None else "key"
                 log.warning("A webhook for %s was refused: wrong %s", shown, how)
-            raise RequestRefused(code="hook_refused")
+            raise RequestRefused(code="hook_refused" if key is None else "hook_key_refused")
         payload = decode(body, "body")
         if webhook.is_challenge(sender, payload):
             return None
-        given = webhook.find_id(sender, headers, payload, body, is_keyed=key is not None)
-        title = webhook.title_of(payload, given)
-        message = {"message_id": given, "title": title, "payload": payload}
         try:
+            if key is None:
+                given = webhook.find_id(sender, headers, payload, body)
+            else:
+                fresh = f"post-{desk.parts.env.random_bytes(FRESH_BYTES).hex()}"
+                given = webhook.find_chosen(terms, headers, payload, body, fresh)
+            title = webhook.title_of(payload, given, terms.title)
+            message = {"message_id": given, "title": title, "payload": payload}
             return await publish(desk, workflow, topic, message, action)
         except Invalid as error:
             log.warning("A webhook for %s was not taken: %s", shown, visible(error))

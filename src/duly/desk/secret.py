@@ -37,6 +37,7 @@ from duly.fact import Offer
 from duly.rules.asking import SecretTimes
 from duly.rules.seal import name_key
 from duly.rules.value import canonical, is_text, nearest
+from duly.rules.webhook import secret_of
 from duly.store import Store
 from duly.store.people import SecretRow
 
@@ -125,7 +126,7 @@ class Vault:
 
     async def seal(self, connector: str, name: str, value: str) -> str:
         """Seal a secret for the store; the key is made if there is none yet."""
-        self._outside.remember(value)
+        self._outside.remember(secret_of(connector, value))
         return self._seal(await self.find_key(), connector, name, value)
 
     def seal_again(self, row: SecretRow) -> str | None:
@@ -158,7 +159,7 @@ class Vault:
 
     def keep(self, connector: str, name: str, value: str, set_at: int | None = None) -> None:
         """Hand a secret out from now on; the store has it."""
-        self._outside.remember(value)
+        self._outside.remember(secret_of(connector, value))
         self._changes += 1
         if set_at is not None:
             self._times[connector, name] = set_at
@@ -181,7 +182,7 @@ class Vault:
         """Return a secret for the host itself; None if it is not kept, or does not open."""
         found = self._open.get((connector, name))
         if found:
-            self._outside.remember(found)
+            self._outside.remember(secret_of(connector, found))
         return found
 
     def problem(self, connector: str, name: str) -> str | None:

@@ -132,7 +132,8 @@ class SettingsState:
 
     `added`, `changed` and `gone` name connections; `is_changed` counts every other setting as well.
     `fault` says why they cannot be read now. `is_alone` is false where several hosts share the
-    store, each with settings of its own. A host that a program embeds has no project.
+    store, each with settings of its own. A host that a program embeds has no project. `has_model`
+    says that the host itself can ask a model.
     """
 
     has_project: bool
@@ -143,6 +144,7 @@ class SettingsState:
     fault: str | None = None
     can_restart: bool = False
     is_alone: bool = True
+    has_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

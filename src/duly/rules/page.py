@@ -8,7 +8,7 @@ Law 2  The `Host` of a request is one of an exact list. A name that an attacker 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -17,6 +17,8 @@ from duly.errors import ConfigError
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 LOCAL: Final = "localhost"
+PORT: Final = 7337
+PORTS_TRIED_MAX: Final = 10  # where no port is set and the usual one is taken
 USUAL_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -45,11 +47,20 @@ def check_page(settings: PageSettings) -> None:
         raise ConfigError(code="page_without_hosts", subject="page.hosts")
 
 
-def places_of(settings: PageSettings) -> tuple[tuple[str, int], ...]:
-    """List where a page listens: at its own place, and at the one of webhooks alone."""
-    own = (settings.address, settings.port)
-    hooks = settings.hooks_address
-    return (own,) if hooks is None else (own, read_place(hooks))
+def places_of(settings: PageSettings) -> tuple[tuple[str, Sequence[int]], ...]:
+    """List where a page listens, each with the ports that may be tried: its own, that of webhooks.
+
+    A page that nothing elsewhere leads to, and without a port of its own, takes the next free one.
+    """
+    ports: Sequence[int] = (PORT if settings.port is None else settings.port,)
+    is_known = settings.hosts or settings.behind_proxy == "yes"
+    if settings.port is None and not is_known:
+        ports = range(PORT, PORT + PORTS_TRIED_MAX)
+    own = (settings.address, ports)
+    if settings.hooks_address is None:
+        return (own,)
+    address, port = read_place(settings.hooks_address)
+    return (own, (address, (port,)))
 
 
 def read_place(text: str) -> tuple[str, int]:

@@ -5,7 +5,8 @@ Law 1  A signature covers the raw body, and what else its sender signs: the id, 
 Law 2  An address with a key in it proves that the sender was told the address, and nothing about
        the body. Its key is made from the same secret and does not show it.
 Law 3  The message id comes from what is signed, or is made from the body: a delivery that is
-       repeated is the same event, and one that is replayed is no other.
+       repeated is the same event, and one that is replayed is no other. Only of what came to a
+       secret address the owner of the hook may say where its id stands, or that each is new.
 Law 4  How a sender signs is a row of `SCHEMES`. A message that is refused costs the same work,
        whether a hook is open or not.
 """
@@ -15,13 +16,17 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from duly.errors import Invalid
+import msgspec
+
+from duly.errors import Invalid, short
+from duly.rules.shown import visible
 from duly.rules.value import Json
 
 PREFIX: Final = "whsec_"
@@ -34,8 +39,19 @@ SECRET_CHARS_MIN: Final = 16  # of a secret that a sender gave
 SECRET_CHARS_MAX: Final = 500
 TITLE_CHARS_MAX: Final = 200
 TITLES: Final = ("title", "subject", "type", "action")  # what of a payload says what it is
+VALUE_CHARS_MAX: Final = 80  # of one field in a title
+FIELDS_TOLD_MAX: Final = 2  # of a payload that does not say what it is
+FIELD: Final = re.compile(r"\{([^{}]{1,80})\}")  # in the template of a title
+TEMPLATE_FIELDS_MAX: Final = 10
+NOT_TOLD: Final = re.compile(r"token|secret|passw|key|signature|hash", re.IGNORECASE)
+ID_DIGITS_SHOWN: Final = 8  # of a message id that was made from a body
+ID_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")  # of the header or field that has an id
 # What a sender that signs nothing may call the id of its message.
 IDS: Final = ("webhook-id", "idempotency-key", "x-github-delivery")
+DIGEST: Final = "sha256-"  # so begins an id that was made from a body
+ID_HEADER: Final = "x-"  # so begin the names of other headers that may have an id
+ID_HEADERS_MAX: Final = 50  # of these, of one message
+HOOKS: Final = "hooks"  # the "connector" of their secrets; each has the name `workflow/topic`
 CHALLENGE: Final = "url_verification"  # Slack asks whether an address belongs to its owner
 
 
@@ -48,6 +64,25 @@ class HookSender(StrEnum):
     STRIPE = "stripe"
 
 
+class IdFrom(StrEnum):
+    """Where the id of a message stands that came to a secret address."""
+
+    BODY = "body"  # the same body is the same event
+    POST = "post"  # each post is an event of its own
+    HEADER = "header"
+    FIELD = "field"
+
+
+@dataclass(frozen=True, slots=True)
+class HookTerms:
+    """What the owner of a hook has said: where an id stands, and how a title is written."""
+
+    id_from: IdFrom = IdFrom.BODY
+    id_name: str = ""
+    title: str = ""
+
+
+USUAL: Final = HookTerms()
 GIVES_SECRET: Final = (HookSender.SLACK, HookSender.STRIPE)  # the others take one that we make
 
 
@@ -194,22 +229,79 @@ def is_key(secret: str, key: str) -> bool:
 
 def id_of(body: str) -> str:
     """Make a message id of a body, for a sender that gives none (law 3)."""
-    return f"sha256-{sha256(body.encode()).hexdigest()}"
+    return f"{DIGEST}{sha256(body.encode()).hexdigest()}"
 
 
-def find_id(
-    sender: HookSender, headers: Mapping[str, str], payload: Json, body: str, *, is_keyed: bool
-) -> str:
-    """Return the message id of what was sent (law 3).
-
-    One that came to a secret address is signed by no sender, so that each of its headers counts.
-    """
-    if is_keyed:
-        return next(filter(None, map(headers.get, IDS)), None) or id_of(body)
+def find_id(sender: HookSender, headers: Mapping[str, str], payload: Json, body: str) -> str:
+    """Return the message id of what a sender has signed (law 3)."""
     scheme = SCHEMES[sender]
     given = payload.get(scheme.id_field) if isinstance(payload, dict) else None
     in_body = given if isinstance(given, str) else ""
     return headers.get(scheme.id_header, "") or in_body or id_of(body)
+
+
+def find_chosen(
+    terms: HookTerms, headers: Mapping[str, str], payload: Json, body: str, fresh: str
+) -> str:
+    """Return the id of what came to a secret address, as its owner has chosen (law 3).
+
+    No sender signs it, so that each of its headers counts: one of the usual ones is its id, also
+    where each post is new. `fresh` is an id that was never used. A message without the id that it
+    should have is refused: taken as a repeat or as a new one, it could be lost, or twice.
+    """
+    if terms.id_from is IdFrom.HEADER:
+        found: Json = headers.get(terms.id_name)
+    elif terms.id_from is IdFrom.FIELD:
+        found = _field(payload, terms.id_name)
+    else:
+        made = id_of(body) if terms.id_from is IdFrom.BODY else fresh
+        return next(filter(None, map(headers.get, IDS)), None) or made
+    if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
+        facts = {"place": str(terms.id_from), "name": terms.id_name}
+        raise Invalid(code="hook_id_missing", path=terms.id_name, facts=facts)
+    return str(found)
+
+
+def check_terms(sender: HookSender, id_from: object, id_name: str, title: str) -> HookTerms:
+    """Return what the owner of a hook has said, or refuse what cannot be meant."""
+    if id_from not in tuple(IdFrom):
+        facts: dict[str, Json] = {"given": short(id_from), "known": [*map(str, IdFrom)]}
+        raise Invalid(code="not_one_of", path="id_from", facts=facts)
+    chosen = IdFrom(str(id_from))
+    if chosen is not IdFrom.BODY and sender is not HookSender.STANDARD:
+        raise Invalid(code="hook_id_signed", path="id_from", facts={"sender": str(sender)})
+    is_named = chosen in (IdFrom.HEADER, IdFrom.FIELD)
+    name = id_name.lower() if chosen is IdFrom.HEADER else id_name
+    if is_named and not name:
+        raise Invalid(code="missing", path="id_name", facts={"of": f"id_from {chosen}"})
+    is_header = name.startswith(ID_HEADER) or name in IDS
+    if name and (ID_NAME.fullmatch(name) is None or (chosen is IdFrom.HEADER and not is_header)):
+        facts = {"given": short(id_name), "headers": [*IDS], "begin": ID_HEADER}
+        raise Invalid(code="hook_id_name", path="id_name", facts=facts)
+    fields = FIELD.findall(title)
+    is_plain = title.isprintable() and len(title) <= TITLE_CHARS_MAX
+    if title and (not is_plain or not 0 < len(fields) <= TEMPLATE_FIELDS_MAX):
+        facts = {"limit": TITLE_CHARS_MAX, "fields": TEMPLATE_FIELDS_MAX}
+        raise Invalid(code="hook_title", path="title", facts=facts)
+    return HookTerms(chosen, name if is_named else "", title)
+
+
+def write_kept(secret: str, terms: HookTerms) -> str:
+    """Write what is kept of a hook: its secret, and behind a line end what its owner has said."""
+    if terms == USUAL:
+        return secret
+    return f"{secret}\n{msgspec.json.encode(asdict(terms)).decode()}"
+
+
+def read_kept(kept: str) -> tuple[str, HookTerms]:
+    """Read what is kept of a hook."""
+    secret, _, terms = kept.partition("\n")
+    return secret, msgspec.json.decode(terms, type=HookTerms) if terms else USUAL
+
+
+def secret_of(connector: str, kept: str) -> str:
+    """Return what of a kept secret is secret; of a hook its owner's words are not."""
+    return read_kept(kept)[0] if connector == HOOKS else kept
 
 
 def is_challenge(sender: HookSender, payload: Json) -> bool:
@@ -218,14 +310,55 @@ def is_challenge(sender: HookSender, payload: Json) -> bool:
     return is_slack and isinstance(payload, dict) and payload.get("type") == CHALLENGE
 
 
-def title_of(payload: Json, message_id: str) -> str:
-    """Return what a person recognises the message by."""
+def title_of(payload: Json, message_id: str, template: str = "") -> str:
+    """Return what a person recognises the message by: one line, without a hidden character.
+
+    >>> title_of({"name": "Ada", "wish": "a bike"}, "1", "{name}: {wish}")
+    'Ada: a bike'
+    >>> title_of({"name": "Ada", "wish": "a bike"}, "1")
+    'name: Ada, wish: a bike'
+    >>> title_of({}, "sha256-311bc8a2ff")
+    'Webhook 311bc8a2'
+    """
     given = payload if isinstance(payload, dict) else {}
+    if any(_told(given, name) for name in FIELD.findall(template)):
+        return _one_line(FIELD.sub(lambda found: _told(given, found[1]), template))
     for name in TITLES:
-        text = given.get(name)
-        if isinstance(text, str) and text.strip():
-            return " ".join(text.split())[:TITLE_CHARS_MAX]
-    return f"Webhook {message_id}"[:TITLE_CHARS_MAX]
+        if isinstance(given.get(name), str) and (text := _told(given, name, TITLE_CHARS_MAX)):
+            return _one_line(text)
+    told = [
+        f"{name}: {text}"
+        for name in given
+        if not NOT_TOLD.search(name) and (text := _told(given, name))
+    ]
+    if told:
+        return _one_line(", ".join(told[:FIELDS_TOLD_MAX]))
+    made = message_id.removeprefix(DIGEST)
+    return _one_line(f"Webhook {made[:ID_DIGITS_SHOWN] if made != message_id else made}")
+
+
+def _one_line(text: str) -> str:
+    """Write a text on one line; what could not be seen of it is spelled out."""
+    return visible(" ".join(text.split())).strip()[:TITLE_CHARS_MAX] or "Webhook"
+
+
+def _told(payload: Json, name: str, most_chars: int = VALUE_CHARS_MAX) -> str:
+    """Write a field for a title; nothing, if it is no text and no number."""
+    found = _field(payload, name)
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        return ""
+    text = " ".join(str(found).split())
+    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
+
+
+def _field(payload: Json, name: str) -> Json:
+    """Find a field by its name, or by names with points between."""
+    found = payload
+    if isinstance(found, dict) and name in found:
+        return found[name]
+    for each in name.split("."):
+        found = found.get(each) if isinstance(found, dict) else None
+    return found
 
 
 def _decode(secret: str) -> bytes:

@@ -21,21 +21,27 @@ from duly.script.stubs import JAVASCRIPT_TYPES, PYTHON_TYPES
 ToldTool: TypeAlias = tuple[Tool, str]
 
 LANGUAGES: Final = ("python", "javascript")
-PART: Final = re.compile(r"<!-- (python|javascript) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+PART: Final = re.compile(r"<!-- (python|javascript|shell|page) -->\n(.*?)<!-- end -->\n", re.DOTALL)
 # What each language spells in its own way: {{Python||JavaScript}}.
 SPELLED: Final = re.compile(r"\{\{(.*?)\|\|(.*?)\}\}")
 
 
 def write_guide(
-    tools: Iterable[ToldTool], language: str | None = None, *, zone: str = "UTC"
+    tools: Iterable[ToldTool],
+    language: str | None = None,
+    *,
+    zone: str = "UTC",
+    reader: str = "shell",
 ) -> str:
     """Write the page for a language model: rules, pattern, tools, and what is lacking."""
     languages = LANGUAGES if language is None else (language,)
+    known, kept = [*tools], (*languages, reader)
     text = files("duly.script").joinpath("text", "guide.md").read_text(encoding="utf-8")
-    text = PART.sub(lambda found: found[2] if found[1] in languages else "", text)
+    text = PART.sub(lambda found: found[2] if found[1] in kept else "", text)
     text = SPELLED.sub(lambda found: _spelled(found, languages), text)
     text = text.replace("<!-- zone -->", f"`{zone}`, the zone of this project")
-    text = text.replace("<!-- tools -->", "\n".join(_tools(tools, languages)))
+    text = text.replace("<!-- connections -->", _connections(known, reader))
+    text = text.replace("<!-- tools -->", "\n".join(_tools(known, languages)))
     return text.replace("<!-- lacking -->", "\n\n".join(_LACKS[each]() for each in languages))
 
 
@@ -46,6 +52,20 @@ def _spelled(found: re.Match[str], languages: tuple[str, ...]) -> str:
 
 
 # -- The tools ------------------------------------------------------------------------------------
+
+
+def _connections(tools: Iterable[ToldTool], reader: str) -> str:
+    """Name the connections that the page knows: one that is added later is not among them."""
+    names = sorted({each.name.partition(".")[0] for each, _ in tools})
+    known = ", ".join(f"`{each}`" for each in names) or "none"
+    told = f"This text knows the connections that the project had when it was made: {known}."
+    missing = " What else a wish needs is connected first; then this text is made anew."
+    if reader == "page":
+        missing = (
+            " If the wish needs a service that is not among them, write no script: say which one is"
+            " missing. The person adds it on the page under *Tools*, and copies this text again."
+        )
+    return f"{told}{missing}"
 
 
 def _tools(tools: Iterable[ToldTool], languages: tuple[str, ...]) -> Iterator[str]:

@@ -51,6 +51,20 @@ PUBLISHED: Final[Mapping[str, str]] = {
     "frozen": "It is over already and stays as it was.",
     "dropped": "It is over already and stays as it was; this other content was not taken.",
 }
+# What the sender of a webhook is told: it knows neither events nor workflows.
+RECEIVED: Final[Mapping[str, str]] = {
+    "new": "Taken.",
+    "same": "It was taken before, and waits or is worked on. This post is the same, not a new one.",
+    "replaced": "One with this id was waiting; it has the content of this post now.",
+    "beside": "One with this id is worked on; the content of this post is kept beside it.",
+    "frozen": "It was taken before and is done. This post is the same, not a new one.",
+    "dropped": "One with this id is done already, so that the content of this post is NOT taken.",
+}
+
+
+def say_received(what: str) -> str:
+    """Say to the sender of a webhook what became of it (G12, T5)."""
+    return RECEIVED.get(what, what)
 
 
 def tell_done(verb: str, answer: Answer, args: Args) -> Done:
@@ -159,10 +173,21 @@ def _new_hook(made: Answer, _: Args) -> str:
             f"{made['sender']} posts to {made['path']} and signs with {made['secret']}, which is "
             "not shown again."
         )
+    # Each address stands alone on its line, so that it is copied without a full stop.
     return (
-        f"A sender posts to {made['path']} and signs with {made['secret']}; one that cannot sign "
-        f"posts to {made['path']}/{made['key']}. Neither is shown again."
+        "A sender that cannot sign posts to this address; its end is a key:\n"
+        f"  {made['path']}/{made['key']}\n"
+        f"Try it:\n  {say_curl(made)}\n"
+        f"A sender that signs posts to the address without its key, and signs with\n"
+        f"  {made['secret']}\n"
+        "Neither the key nor the secret is shown again."
     )
+
+
+def say_curl(made: Mapping[str, Any]) -> str:
+    """Write the command that tries a webhook which takes a key."""
+    head = "-H 'Content-Type: application/json'"
+    return f"""curl {head} -d '{{"title": "Test"}}' '{made["path"]}/{made["key"]}'"""
 
 
 def _propose(made: Answer, _: Args) -> Done:

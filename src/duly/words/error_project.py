@@ -235,6 +235,26 @@ PAGE: Final[Mapping[str, Pair]] = {
         "This webhook is not taken: it is not signed as the host expects.",
         "Compare its secret, its time and its address with those that the host gave.",
     ),
+    "hook_key_refused": (
+        "This webhook is not taken: no open one has this address with this key at its end.",
+        "Copy the whole address again, without a full stop behind it; or open the webhook anew.",
+    ),
+    "hook_id_missing": (
+        'This webhook is not taken: its id belongs into the {place} "{name}", and is not there.',
+        "Send a text or a whole number there, or open the webhook with another place for the id.",
+    ),
+    "hook_id_signed": (
+        "{sender} says itself which messages are the same.",
+        "Leave out `id_from`.",
+    ),
+    "hook_id_name": (
+        "{given} cannot be where an id stands.",
+        "Name a field of the body, or a header: {begin}…, or one of {headers:list}.",
+    ),
+    "hook_title": (
+        "This cannot be the pattern of a title.",
+        "Write a line such as {{name}}: {{wish}}: {limit} characters, {fields} fields at most.",
+    ),
     "wrong_host": (
         'This page is not called "{subject}".',
         "Use the address that the host prints, or add the name to `hosts` in [page].",
@@ -269,7 +289,7 @@ PAGE: Final[Mapping[str, Pair]] = {
     ),
     "page_not_heard": (
         "No page can be opened at {subject} ({cause}).",
-        "Choose another port (`port` in [page]), or end what uses it.",
+        "Choose another: `duly serve --page-port {other}`, or `port = {other}` below [page].",
     ),
     "no_page_here": ("This host shows no page.", "Start it with one."),
 }

@@ -68,13 +68,23 @@ NO_SCRIPT: Final = "There is no script in the folder of the project that you cou
 SCRIPT_CHANGED: Final = "Nothing was deployed: the file changed meanwhile. This is how it is now."
 NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
 DEPLOY_ALLOWED: Final = "Deploy, and allow what it asks for"
-DEPLOY_ONLY: Final = "Deploy without allowing it"
+DEPLOY_TICKED: Final = "Deploy, and allow only what is ticked"
+PASTED: Final = "A pasted script"
+LOOK_FIRST: Final = "Check it"
+LOOKS_FIRST: Final = "It is not deployed by this: the next page shows what it would do."
+MISTAKES: Final = "What looks wrong in it"
+CHANGE_TEXT: Final = "Change the text"
 FIRST_TEXT: Final = "Paste the text of a script"
 GUIDE: Final = "A language model can write it: give it your wish, and"
 GRANTS: Final = "Allow it the tools that it uses"
+NOT_ALLOWED_HEAD: Final = "It is not allowed all that it uses"
+NOT_ALLOWED: Final = "It stops at its first call of a tool of these, until you allow it:"
+GRANT_OTHER: Final = "Allow something else, or with a limit"
 PAUSED_TOO: Final = "Resume it before you approve: while it is paused nothing is sent."
 BECAUSE_OF: Final = "Because of"
 UNREADABLE: Final = "This could not be read. Nothing is known about it; reload the page."
+COPY: Final = "Copy"
+COPIED: Final = "Copied."
 SHOWN_ONCE: Final = "This is shown once. Keep it before you leave this page."
 CLAIMED: Final = "What the script calls it. Only the observed call is sent."
 CLAIMED_ONLY: Final = "What the script calls it."
@@ -108,9 +118,10 @@ THIS_RUN: Final = "What the script did"
 SKIPS: Final = "What is skipped ends for good; nothing is sent for it."
 SAME_CAPABILITIES: Final = "Nothing of what it may touch is different."
 TRY_TODAY: Final = "Try it with the data of today; nothing is sent"
-WISH: Final = (
-    "What should be done, when, and for whom? A model writes it, if duly.toml names one"
-    " ([models.default]), and you decide."
+WISH: Final = "What should be done, when, and for whom? A model writes it, and you decide."
+NO_MODEL: Final = (
+    "Any chat can write a workflow: give it the guide and your wish. To let Duly ask a model"
+    " itself, name one in duly.toml, below [models.default]."
 )
 WISH_CHANGE: Final = "What should be different? A model changes it, and you decide."
 USES_NOTHING: Final = "It uses no tool."
@@ -126,9 +137,35 @@ ONLY_HERE: Final = (
 QR: Final = "The link as a picture for a camera"
 NO_INGRESS: Final = "Nothing can be published from outside: none of its topics has ingress."
 HOOK: Final = (
-    "A service outside can publish into a topic with ingress. Its secret is shown once. It posts"
-    " to:"
+    "A service outside, or a form, can publish into a topic with ingress. It posts JSON, and the"
+    " body is the payload. Open a webhook to get the address, whose key is shown once."
 )
+HOOK_SAME: Final = (
+    "A sender that tries again sends the same body, and an event that came before is not made"
+    " twice. Of a form without an id, two equal wishes are then one: let each post be new, or name"
+    " a field that has an id."
+)
+HOOK_POSTS: Final = "Before the key stands:"
+SENDERS: Final = {
+    "standard": "a form or any service (secret address, or Standard Webhooks)",
+    "github": "GitHub, which signs",
+    "slack": "Slack, which signs",
+    "stripe": "Stripe, which signs",
+}
+IDS_FROM: Final = {
+    "body": "those with the same body",
+    "post": "none: each post is new",
+    "header": "those with the same id in a header",
+    "field": "those with the same id in a field of the body",
+}
+HOOK_ADDRESS: Final = "The address; its end is a key, so that who knows it can post"
+HOOK_TRY: Final = "To try it, type this in a terminal"
+HOOK_SIGNS: Final = (
+    "One that signs as Standard Webhooks say needs no key: it has the address below and the secret."
+)
+HOOK_PATH: Final = "The address without a key"
+HOOK_SECRET: Final = "The secret with which it signs"
+HOOK_OWN_SECRET: Final = "It signs with the secret that it gave you."
 HOOK_ELSEWHERE: Final = "It is taken at these addresses too:"
 HOOK_ONLY_HERE: Final = (
     "Only this machine reaches this address. For a service elsewhere, name the public address of"
@@ -137,7 +174,9 @@ HOOK_ONLY_HERE: Final = (
 )
 GUIDE_OF: Final = (
     "Give a language model this text and your wish. It says how a workflow is written, and which"
-    " tools this project has. Then paste what it writes where you deploy a script."
+    " tools this project has. Connect first what your wish needs, and copy the text afterwards: it"
+    " knows only the connections that are here now. Then paste what the model writes where you"
+    " deploy a script."
 )
 GUIDE_COPY: Final = "To copy it, click into it and press Ctrl+A, then Ctrl+C (on a Mac ⌘A, ⌘C)."
 NEVER_SHOWN: Final = "A secret is sealed when it is set, and never shown."

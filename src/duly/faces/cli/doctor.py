@@ -137,14 +137,14 @@ def tell_system(name: str, missing: tuple[str, ...] = ()) -> Finding:
     works = f"{'macOS' if name == 'darwin' else name}: everything but `duly service`, and {said}"
     if name == "linux":
         works = f"Linux without {', '.join(missing)}: everything, and {said}"
-    advice = "Run hosts on Linux, or read docs/sandbox.md, Other systems."
+    advice = "Run hosts on Linux with its lock. Elsewhere run only scripts that you trust."
     return Finding("system", State.WARN, works, advice)
 
 
 def _user() -> Iterator[Finding]:
     said = tell_root()
     if said is not None:
-        advice = "Run hosts as an ordinary user (docs/sandbox.md, Hosts that run as root)."
+        advice = "Run hosts as an ordinary user: then no script ever runs as root."
         yield Finding("user", State.WARN, said, advice)
 
 
@@ -234,7 +234,11 @@ def _sandbox(language: str, problems: tuple[object, ...], *, is_locked: bool) ->
 
     if problems:
         missing = ", ".join(list_missing_locks())
-        advice = f"Missing here: {missing}." if missing else "See docs/sandbox.md."
+        advice = (
+            f"Missing here: {missing}."
+            if missing
+            else "Run the host on Linux 5.13 or newer, as an ordinary user."
+        )
         said = " ".join(str(each) for each in problems)
         return Finding("sandbox", State.BAD, f"{language} scripts cannot run: {said}", advice)
     if not is_locked:

@@ -89,15 +89,14 @@ def init(folder: str, template: str | None, connector: str | None) -> None:
     click.echo(visible(f"There is a project in {home.absolute()} now. Go on with:"))
     if home.absolute() != Path.cwd():
         click.echo(f"  cd {quote(folder)}")
-    if chosen is None:
-        click.echo("  duly dev          run it; put a note into inbox/, find a letter in outbox/")
-        click.echo(
-            "  duly approvals    see the letter that waits for your yes, in another terminal"
-        )
-    else:
-        click.echo(f"  duly dev          run it; find what it did in {chosen.example.seen}")
-    click.echo("  duly serve        or run it, and do the rest in your browser")
-    click.echo("  duly status       see how it stands, in another terminal")
+    script = "welcome.py" if chosen is None else chosen.file
+    seen = "outbox/, after your yes" if chosen is None else chosen.example.seen
+    click.echo("  duly serve        run it, and open the link that it prints: that is the page;")
+    click.echo(f"                    deploy {script} there, and find what it did in {seen}")
+    click.echo("Instead of the page, in the terminal:")
+    click.echo("  duly dev          run it; a file is deployed when you save it")
+    click.echo("  duly approvals    see what waits for your yes, in another terminal")
+    click.echo("  duly status       see how it stands")
 
 
 def _init_connector(home: Path, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from duly.api.page import GIVES_SECRET, HookSender, name_hooks
+from duly.api.page import GIVES_SECRET, HookSender, IdFrom, name_hooks
 from duly.api.registry import VERBS
 from duly.api.text import visible
 from duly.faces.cli.base import (
@@ -23,10 +23,12 @@ from duly.faces.cli.base import (
     pass_face,
 )
 from duly.faces.cli.completion import complete_workflow
+from duly.faces.cli.layout import text
 from duly.faces.cli.show import shown
 from duly.faces.cli.spelling import Spelled
 from duly.faces.cli.table import ROWS
 from duly.faces.cli.verb import make, read_text
+from duly.words.done import tell_done
 
 
 @click.group()
@@ -68,15 +70,29 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
     default=str(HookSender.STANDARD),
     help="How it signs. [standard if you do not say]",
 )
+@click.option(
+    "--id-from",
+    type=click.Choice([*map(str, IdFrom)]),
+    default=str(IdFrom.BODY),
+    help="Which posts without a signature are the same event. [body if you do not say]",
+)
+@click.option("--id-name", default="", help="The header or the field that has the id.")
+@click.option("--title", default="", help="How titles are written, such as '{name}: {wish}'.")
 @json_option
 @pass_face
-def new_hook(face: Face, workflow: str, topic: str, sender: str) -> None:
+def new_hook(
+    face: Face, workflow: str, topic: str, sender: str, id_from: str, id_name: str, title: str
+) -> None:
     """Open a topic with ingress to a webhook; its secret is shown this once.
 
     A secret it had before is replaced. Slack and Stripe give the secret to you: you are asked for
     it unseen; without a terminal it is read from stdin.
+
+    A post to the address with the key is the same event as one with the same body; with
+    `--id-from post` each is new, with `header` or `field` those with the same id are the same.
     """
     args = {"workflow": workflow, "topic": topic, "sender": sender}
+    args |= {"id_from": id_from, "id_name": id_name, "title": title}
     given = {}
     if sender in GIVES_SECRET:
         given["secret"] = read_secret(f"The signing secret that {sender} shows you")
@@ -84,7 +100,8 @@ def new_hook(face: Face, workflow: str, topic: str, sender: str) -> None:
     if face.is_json:
         echo_json(told)
     else:
-        shown("new_hook", _with_address(face, told), args)
+        # Not broken where the line ends: an address is copied whole.
+        text(tell_done("new_hook", _with_address(face, told), args).sentence)
 
 
 def _with_address(face: Face, hook: Any) -> dict[str, Any]:

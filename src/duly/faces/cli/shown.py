@@ -37,7 +37,7 @@ log = logging.getLogger("duly.page")
 def page_options(command: F) -> F:
     """Give a command that serves the options of its page."""
     command = click.option("--no-page", is_flag=True, help="Show no page.")(command)
-    told = "Where the page is shown; 0 is any free port."
+    told = "The port of the page; 0 is any free one. [7337 if you do not say, or the next free one]"
     return click.option("--page-port", type=click.IntRange(0, 65_535), help=told)(command)
 
 
@@ -91,7 +91,10 @@ async def showing(
     from duly.api.folder import ProjectFolder
     from duly.faces.web.watch import watched
 
-    log.info("Page %s (`duly open` signs your browser in)", place.url)
+    log.info(
+        "Page %s (`duly open` in another terminal prints a link that signs your browser in)",
+        place.url,
+    )
     folder = ProjectFolder(project.folder, project.workflows)
     async with watched(control, place, settings, folder, env):
         yield

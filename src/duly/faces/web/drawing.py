@@ -5,7 +5,7 @@ Law: it is given facts and returns facts: numbers, words, lines. A template writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,9 +65,12 @@ def around(source: str, line: int) -> list[Numbered]:
     ]
 
 
-def numbered(source: str) -> list[Numbered]:
-    """Number the lines of a source."""
-    return [Numbered(number, text) for number, text in enumerate(source.splitlines(), 1)]
+def numbered(source: str, meant: Collection[int] = ()) -> list[Numbered]:
+    """Number the lines of a source, and mark those that are spoken of."""
+    return [
+        Numbered(number, text, is_meant=number in meant)
+        for number, text in enumerate(source.splitlines(), 1)
+    ]
 
 
 def qr_path(text: str) -> tuple[int, str]:

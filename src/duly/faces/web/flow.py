@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duly.api.page import PAGE_ROWS_MAX, HookSender
+from duly.api.page import PAGE_ROWS_MAX, HookSender, IdFrom
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
 from duly.api.word import InputStatus, OutputStatus, Status
@@ -20,6 +21,7 @@ from duly.faces.web.connect import ask_foreign
 from duly.faces.web.drawing import mutation_of
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.hook import find_reach
+from duly.faces.web.lack import Lacks
 from duly.faces.web.look import Sheet
 from duly.faces.web.query import (
     DID,
@@ -42,14 +44,15 @@ FORMS_MAX: Final = 10  # of changes that one page asks for, to show each in the 
 
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
     """Make the entries of the pages of a workflow."""
-    read = {"GET": Scope.READ}
-    yield Entry("/w/{name}", _unless(live(inputs), still(inputs), *NARROWING), read)
+    read, lacks = {"GET": Scope.READ}, Lacks()
+    first, last = partial(inputs, lacks), partial(setup, lacks)
+    yield Entry("/w/{name}", _unless(live(first), still(first), *NARROWING), read)
     filtered = _unless(live(outputs), still(outputs), "text", "status")
     yield Entry("/w/{name}/outputs", filtered, read)
     yield Entry("/w/{name}/runs", live(runs), read)
     yield Entry("/w/{name}/versions", live(versions), read)
     yield Entry("/w/{name}/versions/{pair}", still(version), read)
-    yield Entry("/w/{name}/setup", live(setup), read)
+    yield Entry("/w/{name}/setup", live(last), read)
 
 
 def _unless(followed: Endpoint, searched: Endpoint, *names: str) -> Endpoint:
@@ -132,7 +135,7 @@ async def _search(session: Session, name: str, status: object, sought: dict[str,
     return Found(hits, found["after"])
 
 
-async def inputs(request: Request) -> Sheet:
+async def inputs(lacks: Lacks, request: Request) -> Sheet:
     """Show what came into a workflow and what came of each."""
     session, name = visit_of(request).session, request.path_params["name"]
     each: Any = await session.call("workflow", name=name)
@@ -145,6 +148,7 @@ async def inputs(request: Request) -> Sheet:
     facts["did"] = await ask_did(request)
     facts |= {"query": query, "is_asked": is_asked}
     facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
+    facts["lacks"] = await lacks.find(session, each)
     if is_asked:
         query.pop("before", None)
         found = await _search(session, name, query.get("status"), sought)
@@ -217,7 +221,6 @@ async def versions(request: Request) -> Sheet:
         "newest": newest,
         "older": older(query, found, "version"),
         "source": await session.call("source", workflow=name),
-        "foreign": await ask_foreign(visit_of(request)),
     }
     return Sheet("versions.html", {"each": each, **facts})
 
@@ -266,15 +269,18 @@ async def _uses(session: Session, name: str, version: str) -> list[str] | None:
     return list(found)
 
 
-async def setup(request: Request) -> Sheet:
+async def setup(lacks: Lacks, request: Request) -> Sheet:
     """Show what a workflow may do, when it runs, and the form that publishes something."""
     session, name = visit_of(request).session, request.path_params["name"]
+    each: Any = await session.call("workflow", name=name)
     facts = {
-        "each": await session.call("workflow", name=name),
+        "each": each,
+        "lacks": await lacks.find(session, each),
         "grants": await session.call("grants", workflow=name),
         "allowances": await session.call("allowances", workflow=name, limit=ROWS),
         "upcoming": await session.call("upcoming", workflow=name, times=TIMES),
         "senders": [*map(str, HookSender)],
+        "ids_from": [*map(str, IdFrom)],
         "reach": asdict(find_reach(request)),
         "foreign": await ask_foreign(visit_of(request)),
     }

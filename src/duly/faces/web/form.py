@@ -33,7 +33,7 @@ from duly.faces.web.look import refuse, render
 from duly.faces.web.query import DID, ROWS
 from duly.faces.web.sign import SEE_OTHER, read_form
 from duly.faces.web.verb import compare
-from duly.words.done import tell_done
+from duly.words.done import say_curl, tell_done
 
 BACK: Final = "back"  # the page that a form was on: its kind, a slash, a name
 PLACES: Final = ("w", "runs", "m", "i", "bus", "connect", "settings", "doctor", "tools")
@@ -107,7 +107,7 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
             sides = await compare(session, error, args) if is_changed else {}
             return refuse(request, error, sides)
         if verb.name == HOOK:
-            return _show_hook(request, answer, args, place_of(back))
+            return _show_hook(request, answer, place_of(back))
         if verb.name in SHOWN_ONCE:
             told = tell_done(verb.name, answer, args).sentence
             return render(request, "once.html", told=told, answer=answer, place=place_of(back))
@@ -150,14 +150,13 @@ def _with_id(verb: Verb, form: Mapping[str, str]) -> dict[str, str]:
     return {**fields, "message_id": f"page:{sha256(content).hexdigest()[:32]}"}
 
 
-def _show_hook(request: Request, hook: Any, args: Mapping[str, Json], place: str) -> Response:
+def _show_hook(request: Request, hook: Any, place: str) -> Response:
     """Show a webhook that was opened, with the whole address that a sender posts to (G12)."""
     reach = find_reach(request)
     paths = [f"{base}{hook['path']}" for base in reach.bases] or [hook["path"]]
-    whole = {**hook, "path": paths[0]}
-    told = tell_done(HOOK, whole, args).sentence
-    facts: dict[str, Any] = {"told": told, "answer": whole, "others": paths[1:], "place": place}
-    return render(request, "once.html", is_named=reach.is_named, **facts)
+    curl = say_curl({**hook, "path": paths[0]})
+    facts: dict[str, Any] = {"hook": hook, "paths": paths, "curl": curl, "place": place}
+    return render(request, "hook.html", is_named=reach.is_named, **facts)
 
 
 def _show_link(request: Request, link: Any, place: str) -> Response:

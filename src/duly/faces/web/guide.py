@@ -1,6 +1,7 @@
 """The guide for a language model: shown to be copied, and offered as a file.
 
-Law: it is the text of `duly guide --for llm`, with the tools of this host; nothing is added to it.
+Law: it is the text of `duly guide --for llm`, with the tools of this host. Only its end says what
+     to do on the page, because a chat, and a person who has the page alone, can type no command.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ def list_entries() -> Iterator[Entry]:
 async def guide(request: Request) -> Sheet:
     """Show the guide, for one language or for both."""
     query = _read(request)
-    text = await visit_of(request).session.call("guide", **query)
+    text = await visit_of(request).session.call("guide", **query, on_page=True)
     languages = [*map(str, Language)]
     return Sheet("guide.html", {"text": text, "query": query, "languages": languages})
 
 
 async def download(request: Request) -> Response:
     """Offer the guide as a file (G16)."""
-    text = str(await visit_of(request).session.call("guide", **_read(request)))
+    text = str(await visit_of(request).session.call("guide", **_read(request), on_page=True))
     headers = {"Content-Disposition": f'attachment; filename="{NAME}"'}
     return Response(text, headers=headers, media_type=MARKDOWN)
 

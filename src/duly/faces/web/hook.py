@@ -13,12 +13,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duly.api.page import HOOK_HEADERS, name_hooks
+from duly.api.page import HOOK_HEADERS, ID_HEADER, ID_HEADERS_MAX, name_hooks
 from duly.api.registry import Scope
 from duly.api.value import Json
 from duly.faces.web.body import JSON, Large, read_body, read_text
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.rate import SENDER
+from duly.words.done import say_received
 
 WEBHOOK: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
@@ -69,10 +70,13 @@ def _endpoint(large: Large) -> Endpoint:
 async def _receive(request: Request, body: str) -> Response:
     """Hand over what proves a message; a header that stands twice proves nothing."""
     given: dict[str, Json] = dict(request.path_params)
-    found = {name: request.headers.getlist(name) for name in HOOK_HEADERS}
+    own = [name for name in dict.fromkeys(request.headers) if name.startswith(ID_HEADER)]
+    names = {*HOOK_HEADERS, *own[:ID_HEADERS_MAX]}
+    found = {name: request.headers.getlist(name) for name in sorted(names)}
     given["headers"] = {name: each[0] for name, each in found.items() if len(each) == 1}
     answer = await visit_of(request).session.call("receive", **given, body=body)
     if answer is None:  # a sender asks whether the address is right, and wants its words back
         challenge = msgspec.json.decode(body).get("challenge")
         return Response(msgspec.json.encode({"challenge": challenge}), FINE, media_type=JSON)
-    return Response(msgspec.json.encode({"event": answer}), TAKEN, media_type=JSON)
+    told = {"event": answer, "told": say_received(str(answer))}
+    return Response(msgspec.json.encode(told), TAKEN, media_type=JSON)

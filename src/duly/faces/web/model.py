@@ -12,6 +12,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from duly.api.registry import VERBS, Scope
+from duly.api.session import Session
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.look import Sheet
 from duly.faces.web.query import read_query
@@ -23,6 +24,20 @@ QUESTIONS: Final = 20  # shown of one account
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
     """Make the entry of the page."""
     yield Entry("/models", live(models), {"GET": Scope.READ})
+
+
+class Writers:
+    """Knows whether the host can ask a model to write; the page begins anew with its host."""
+
+    def __init__(self) -> None:
+        self._has_model: bool | None = None
+
+    async def find(self, session: Session) -> bool:
+        """Tell whether there is a model, and ask the host once."""
+        if self._has_model is None:
+            found: Any = await session.call("settings")
+            self._has_model = bool(found and found["has_model"])
+        return self._has_model
 
 
 async def models(request: Request) -> Sheet:

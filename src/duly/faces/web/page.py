@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -35,7 +36,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     """Make the entries of pages, and a form for every act."""
     live = Lives().live
     yield from list_static()
-    yield Entry("/", live(home), {"GET": Scope.READ})
+    yield Entry("/", live(partial(home, model.Writers())), {"GET": Scope.READ})
     yield Entry("/find", still(find), {"GET": Scope.READ})
     yield Entry("/bus", live(bus), {"GET": Scope.READ})
     yield Entry("/tools", still(tools), {"GET": Scope.READ})
@@ -71,7 +72,7 @@ def _static(name: str, media_type: str) -> Endpoint:
     return endpoint
 
 
-async def home(request: Request) -> Sheet:
+async def home(writers: model.Writers, request: Request) -> Sheet:
     """Show what needs a person, and all workflows."""
     session = visit_of(request).session
     query = read_query(request, VERBS["attention"], ("after",))
@@ -90,6 +91,7 @@ async def home(request: Request) -> Sheet:
         "together": count_together(waiting, approvals),
         "workflows": workflows,
         "is_cut_short": len(workflows) == PAGE_ROWS_MAX,
+        "has_model": await writers.find(session),
         "paused": [each["name"] for each in workflows if each["paused"]],
         "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
     }

@@ -37,6 +37,7 @@ BY_CODE: Final[Mapping[str, int]] = {
     "not_signed_in": HTTPStatus.UNAUTHORIZED,
     "token_over": HTTPStatus.UNAUTHORIZED,
     "hook_refused": HTTPStatus.UNAUTHORIZED,
+    "hook_key_refused": HTTPStatus.UNAUTHORIZED,
     "link_over": HTTPStatus.FORBIDDEN,
     "beyond_scope": HTTPStatus.FORBIDDEN,
     "cross_origin": HTTPStatus.FORBIDDEN,

@@ -1,14 +1,18 @@
-"""The scripts in the folder of the project: each is shown before it is deployed, and as shown.
+"""Scripts before they are deployed, from the folder of the project or pasted: shown, then as shown.
 
 Law 1  What is deployed is the text that a person saw: the button carries its hash. A file that
        changed meanwhile is shown as it is now, and nothing is deployed (M9).
 Law 2  The page reads the file, never the host: no script is put to use by lying in a folder.
+Law 3  Nothing is allowed by a tick that stood there: a person sets each, or presses the button that
+       allows all that is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,26 +21,46 @@ from starlette.responses import Response
 
 from duly.api.folder import ProjectFolder
 from duly.api.registry import Scope
+from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid
+from duly.faces.web.body import BODY_BYTES_MAX, Large
 from duly.faces.web.connect import ask_foreign
-from duly.faces.web.form import go, place_of
-from duly.faces.web.guard import Entry, Visit, visit_of
+from duly.faces.web.form import BACK, go, place_of
+from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, render
 from duly.faces.web.sign import read_form
 from duly.faces.web.stream import still
 from duly.words.done import tell_done
 
 NO_FOLDER: Final = ProjectFolder(Path())
-FIELDS: Final = ("name", "seen")
 CONFLICT: Final = 409
+NAME: Final = "name"  # of a file in the folder
+PASTED: Final = ("source.language", "source.text")
+SEEN: Final = "seen"  # the hash of the text that was shown
+TRIED: Final = "tried"  # asks what it would do with the data of today
+GRANT: Final = "grant"  # allows all that is shown
+ALLOW: Final = "allow."  # before the name of a capability that was ticked
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A capability that a script asks for, with its tools, and whether a person has ticked it."""
+
+    capability: str
+    tools: tuple[str, ...]
+    changes: bool
+    is_granted: bool
+    is_ticked: bool
 
 
 def list_entries() -> Iterator[Entry]:
-    """Make the entries of the list, of one script, and of its form."""
+    """Make the entries of the list, of one script, of a pasted one, and of their form."""
+    large = Large()
     yield Entry("/scripts", still(scripts), {"GET": Scope.DECIDE})
     yield Entry("/scripts/{name}", still(script), {"GET": Scope.DECIDE})
-    yield Entry("/deploy-script", deploy, {"POST": Scope.DECIDE})
+    yield Entry("/preview", _endpoint(large, is_deployed=False), {"POST": Scope.DECIDE})
+    yield Entry("/deploy-script", _endpoint(large, is_deployed=True), {"POST": Scope.DECIDE})
 
 
 async def list_scripts(visit: Visit) -> list[str]:
@@ -53,38 +77,101 @@ async def scripts(request: Request) -> Sheet:
 
 async def script(request: Request) -> Sheet:
     """Show one script: what it will do in words, and its text."""
-    return Sheet("script.html", await _look(visit_of(request), request.path_params["name"]))
+    given = {NAME: request.path_params["name"]}
+    return Sheet("script.html", await _look(visit_of(request), given))
 
 
-async def deploy(request: Request) -> Response:
+def _endpoint(large: Large, *, is_deployed: bool) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        form = await read_form(request, BODY_BYTES_MAX)
+        async with large.turn(sum(map(len, form.values()))):
+            if is_deployed:
+                return await _deploy(request, form)
+            return render(request, "script.html", **await _look(visit_of(request), form))
+
+    return endpoint
+
+
+async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     """Deploy a script as it was shown (law 1)."""
-    form = await read_form(request)
-    for each in FIELDS:
-        if each not in form:
-            raise Invalid(code="missing", path=each, facts={"of": "deploy"})
-    visit = visit_of(request)
-    told = await _look(visit, form["name"])
-    if told["seen"] != form["seen"]:
+    if SEEN not in form:
+        raise Invalid(code="missing", path=SEEN, facts={"of": "deploy"})
+    session = visit_of(request).session
+    told = await _look(visit_of(request), form)
+    if told["seen"] != form[SEEN]:
         return render(request, "script.html", CONFLICT, **{**told, "is_changed": True})
-    made: Any = await visit.session.call(
-        "deploy", source=told["source"], grant=form.get("grant") == "true", again=False
-    )
-    back = f"w/{made['workflow']}"
+    lacking = [each for each in told["asked"] if not each.is_granted]
+    ticked = [each.capability for each in lacking if each.is_ticked]
+    is_whole = form.get(GRANT) == "true" or (bool(lacking) and len(ticked) == len(lacking))
+    made: Any = await session.call("deploy", source=told["source"], grant=is_whole, again=False)
+    # A run that begins before its grant waits, and goes on with it (F4).
+    for each in () if is_whole else ticked:
+        await session.call("grant", workflow=made["workflow"], capability=each)
+    back = form.get(BACK) or f"w/{made['workflow']}"
     if made["new"]:
         return go(request, back)
-    return render(
-        request, "done.html", told=tell_done("deploy", made, {}).sentence, place=place_of(back)
-    )
+    sentence = tell_done("deploy", made, {}).sentence
+    return render(request, "done.html", told=sentence, place=place_of(back))
 
 
-async def _look(visit: Visit, name: str) -> dict[str, Any]:
-    folder = visit.folder or NO_FOLDER
-    read = await asyncio.to_thread(folder.read_script, name)
-    source: Json = {"language": str(read.language), "text": read.text, "name": read.name}
-    told: dict[str, Any] = {"name": name, "source": source, "seen": read.hash, "is_changed": False}
-    told["foreign"] = await ask_foreign(visit)
+async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
+    """Say all that a person needs to know about a script; its mistakes, if it has some."""
+    source, seen = await _read(visit, given)
+    is_tried = given.get(TRIED) == "true"
+    told: dict[str, Any] = {
+        "name": given.get(NAME, ""),
+        "source": source,
+        "seen": seen,
+        "back": given.get(BACK, ""),
+        "is_changed": False,
+        "is_tried": is_tried,
+        "foreign": await ask_foreign(visit),
+        "asked": [],
+        "preview": None,
+        "refused": "",
+        "found": await _check(visit.session, source),
+    }
+    how = {"text_only": not is_tried, "grant": is_tried}
     try:
-        preview = await visit.session.call("preview", source=source, text_only=True)
+        preview: Any = await visit.session.call("preview", source=source, **how)
     except DulyError as error:
-        return {**told, "preview": None, "refused": str(error)}
-    return {**told, "preview": preview, "refused": ""}
+        return {**told, "refused": str(error)}
+    return {**told, "preview": preview, "asked": _list_asked(preview, given)}
+
+
+async def _read(visit: Visit, given: Mapping[str, str]) -> tuple[dict[str, Json], str]:
+    """Read a file of the folder, or what was pasted; return it with the hash of its text."""
+    if NAME in given:
+        folder = visit.folder or NO_FOLDER
+        read = await asyncio.to_thread(folder.read_script, given[NAME])
+        return {"language": str(read.language), "text": read.text, "name": read.name}, read.hash
+    for each in PASTED:
+        if each not in given:
+            raise Invalid(code="missing", path=each, facts={"of": "deploy"})
+    # A browser sends every line of a field with the line end of Windows.
+    language, text = given[PASTED[0]], given[PASTED[1]].replace("\r\n", "\n")
+    return {"language": language, "text": text}, sha256(text.encode()).hexdigest()
+
+
+async def _check(session: Session, source: Mapping[str, Json]) -> list[Any]:
+    """List what is wrong with a script, line by line; what refuses it otherwise is said once."""
+    try:
+        found: Any = await session.call("check", source=dict(source))
+    except DulyError:
+        return []
+    return list(found)
+
+
+def _list_asked(preview: Mapping[str, Any], given: Mapping[str, str]) -> list[Asked]:
+    """List what a script asks to be allowed, with the tools that need it."""
+    uses = [*preview["reads"], *preview["changes"]]
+    return [
+        Asked(
+            capability=each["capability"],
+            tools=tuple(one["tool"] for one in uses if one["capability"] == each["capability"]),
+            changes=each["changes"],
+            is_granted=each["is_granted"],
+            is_ticked=f"{ALLOW}{each['capability']}" in given,
+        )
+        for each in preview["capabilities"]
+    ]

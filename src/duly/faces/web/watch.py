@@ -26,6 +26,7 @@ import msgspec
 from duly.api.clock import Env
 from duly.api.folder import ProjectFolder
 from duly.api.page import PageSettings, check_page, places_of
+from duly.api.port import take_port
 from duly.errors import ConfigError
 from duly.faces.channel import speak
 from duly.faces.socket import Control
@@ -36,7 +37,6 @@ PAUSE_S_FIRST: Final = 1.0
 PAUSE_S_MAX: Final = 60.0
 LIVED_S: Final = 60.0  # a page that lived longer is started again as if it were the first
 END_S_MAX: Final = 10.0
-BACKLOG: Final = 100  # clients that wait to be let in
 DOWN: Final = "page_down"  # what the host says of itself meanwhile
 LOOK_S: Final = 5.0  # how often to look whether the page says anything
 SILENT_LOOKS_MAX: Final = 4  # after which a page that spoke stands still
@@ -75,14 +75,16 @@ def listen(settings: PageSettings, handed: Sequence[socket.socket] = ()) -> List
     check_page(settings)
     places = places_of(settings)
     taken = _take_over(handed, places)
-    page, hooks = taken[0] or _listen(*places[0]), None
+    page, hooks = taken[0] or take_port(*places[0]), None
     if len(places) > 1:
         try:
-            hooks = taken[1] or _listen(*places[1])
+            hooks = taken[1] or take_port(*places[1])
         except ConfigError:
             page.close()
             raise
-    port = page.getsockname()[1]
+    port, wanted = page.getsockname()[1], places[0][1][0]
+    if wanted not in (0, port):
+        log.info("Port %d is taken, so the page is at port %d.", wanted, port)
     is_secure = settings.certificate is not None or settings.behind_proxy == "yes"
     name = settings.hosts[0] if settings.hosts else f"{_named(settings.address)}:{port}"
     return Listening(page, hooks, f"{'https' if is_secure else 'http'}://{name}")
@@ -98,13 +100,13 @@ def _named(address: str) -> str:
 
 
 def _take_over(
-    handed: Sequence[socket.socket], places: Sequence[tuple[str, int]]
+    handed: Sequence[socket.socket], places: Sequence[tuple[str, Sequence[int]]]
 ) -> list[socket.socket | None]:
     """Return the socket that listens at each place already, if there is one; close the others."""
     free = [*handed]
     found: list[socket.socket | None] = []
-    for address, port in places:
-        mine = next((each for each in free if _is_at(each, address, port)), None)
+    for address, ports in places:
+        mine = next((each for each in free if _is_at(each, address, ports)), None)
         if mine is not None:
             free.remove(mine)
         found.append(mine)
@@ -113,27 +115,12 @@ def _take_over(
     return found
 
 
-def _is_at(made: socket.socket, address: str, port: int) -> bool:
+def _is_at(made: socket.socket, address: str, ports: Sequence[int]) -> bool:
     """Tell whether a socket listens at a place; port 0 is any."""
     if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         return False
     heard = made.getsockname()
-    return heard[0] == address and port in (0, heard[1])
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address, port))
-        made.listen(BACKLOG)
-    except OSError as error:
-        made.close()
-        facts = {"cause": error.strerror}
-        place = f"{address}:{port}"
-        raise ConfigError(code="page_not_heard", subject=place, facts=facts) from error
-    return made
+    return heard[0] == address and (0 in ports or heard[1] in ports)
 
 
 class Pulse:

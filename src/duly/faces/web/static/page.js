@@ -194,6 +194,21 @@ document.addEventListener("submit", (event) => {
   event.target.dataset.sent = "1";
 });
 
+// A button that copies a field is there only with JavaScript; without it a person marks the field.
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const field = document.getElementById(button.dataset.copy);
+    field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+    } catch {
+      if (!document.execCommand("copy")) return; // it is marked, and Ctrl+C copies it
+    }
+    tell(body.dataset.copied);
+  });
+}
+
 // -- Keys ------------------------------------------------------------------------------------------
 
 function move(step) {
