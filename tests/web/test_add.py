@@ -19,7 +19,14 @@ from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
 from duly.words.addable import KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
-from duly.words.page import FIRST_CONNECT, OLD_SETTINGS, THEN_DEPLOY, THEN_SCRIPT, UNTRIED
+from duly.words.page import (
+    FIRST_CONNECT,
+    OLD_SETTINGS,
+    THEN_DEPLOY,
+    THEN_SCRIPT,
+    TRIES_NOTHING,
+    UNTRIED,
+)
 from tests.web.stand import ask, fake
 from tests.web.test_page import Page, post, signed
 
@@ -265,6 +272,8 @@ async def test_a_connection_whose_settings_changed_is_not_proven_with_the_former
         await web.host.set_secret("tasks", "token", "hidden-1")
         shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
         assert UNTRIED in Page(shown).text
+        assert TRIES_NOTHING not in Page(shown).text
+        assert 'href="#changes"' in shown
         text = (tmp_path / "duly.toml").read_text()
         (tmp_path / "duly.toml").write_text(text.replace("tasks.example", "other.example"))
         shown = (await ask(web.app, "/connect/tasks", headers=headers)).text

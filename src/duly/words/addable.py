@@ -174,6 +174,7 @@ SECRETS: Final[Mapping[str, str]] = {
     "signing": "The secret that signs what is sent",
     "token": "The token",
 }
+SIGN_IN_SECRET: Final = "The token, or the password of basic; empty without a sign-in"
 ADD: Final = "Add a connection"
 ADDS: Final = (
     "Choose what it leads to. Duly writes it into the settings of the project; scripts can use it"
@@ -185,13 +186,14 @@ WHY_COMMAND: Final = (
     " the machine of the host:"
 )
 BY_COMMAND: Final = "By a command"
+TO_COMMANDS: Final = "A database, a folder elsewhere and your own network are added by a command:"
 ADDS_HERE: Final = (
     "A page starts no program, writes no statement, and opens neither a folder elsewhere nor an"
     " address of your own network: a stolen sign-in would do it too. Copy a command, change what is"
     " yours, and type it in the folder of the project on the machine of the host:"
 )
 AFTER_COMMAND: Final = (
-    "Then press Start again, which is shown here. Secrets are in no command: it asks for them, or"
+    "Then press Start again on the page Tools. Secrets are in no command: it asks for them, or"
     " you set them on the page of the connection."
 )
 NAME: Final = "Its name, which scripts write behind ctx."
@@ -267,7 +269,9 @@ def say_field(field: Mapping[str, Any]) -> str:
     """Say what a field is for, with an example."""
     label, example = field["label"], field["example"]
     like = f", such as {example}" if example else ""
-    left = "" if field["is_required"] else f" ({OPTIONAL})"
+    # A choice has a word for none, and an operation is described as a whole or not at all.
+    is_told = not field["choices"] and field["group"] in ("main", "more")
+    left = f" ({OPTIONAL})" if is_told and not field["is_required"] else ""
     return f"{label[0].upper()}{label[1:]}{like}{left}"
 
 

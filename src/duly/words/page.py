@@ -146,6 +146,7 @@ OLD_SETTINGS: Final = (
     " first."
 )
 UNTRIED: Final = "Nothing has tried it since it was set: a wrong one is noticed at the first call."
+TRIES_NOTHING: Final = "Setting it tries nothing: a wrong one is noticed at the first call."
 PROVE_IT: Final = "Prove it below."
 NOT_AT_ALL: Final = (
     "This means: if the answer to such a change is lost, it may have been made or not, and Duly"
@@ -373,10 +374,12 @@ def say_waiting(count: int) -> str:
     return f"{runs} for this connection. A new secret lets them go on; so does this button:"
 
 
-def is_untried(secret: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a secret was set since a change was proven with it, and one could be."""
+def say_untried(secret: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Say that a secret was set and no change was proven with it; "" where there is no such."""
     proven = [each["answering"]["proven_at"] for each in tools if each["needs_trial"]]
-    return bool(proven) and not any(proven) and secret["set_at"] is not None
+    if secret["set_at"] is None or any(proven):
+        return ""
+    return UNTRIED if proven else TRIES_NOTHING
 
 
 def say_lacks(found: Mapping[str, Any]) -> str:
