@@ -113,6 +113,7 @@ def test_what_may_be_a_secret_or_cannot_be_seen_is_in_no_command() -> None:
         "calendar", "a; id", {"url": "http://ada:hidden@dav.lan/", "user": "a\u202eb"}
     )
     assert command == "duly connect NAME --use calendar"
+    assert write_command("files", "a", {"path": "/" * 501}) == "duly connect a --use files"
 
 
 def test_only_what_widens_is_said_as_a_command() -> None:

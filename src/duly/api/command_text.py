@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duly.errors import Invalid
-from duly.rules.addable import ADDABLE, HTTP, NAME, OPENAPI
+from duly.rules.addable import ADDABLE, HTTP, NAME, OPENAPI, VALUE_CHARS_MAX
 from duly.rules.addable_kind import Takes
 from duly.rules.addable_operation import read_sign_in, read_small_operations
 from duly.rules.toml_text import write_value
@@ -191,10 +191,8 @@ def list_notes(use: str, typed: Mapping[str, str]) -> list[str]:
 
 
 def _settings(use: str, typed: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    given = {name: text.strip() for name, text in typed.items() if text.strip()}
-    shown = {
-        name: text for name, text in given.items() if text.isprintable() and "@" not in _at(text)
-    }
+    given = {name: text.strip() for name, text in typed.items()}
+    shown = {name: text for name, text in given.items() if _may_be_shown(text)}
     for key in ADDABLE[use].keys:
         if key.name in shown and (use != HTTP or key.name in ("url", "hosts")):
             text = shown[key.name]
@@ -210,6 +208,12 @@ def _settings(use: str, typed: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
                 yield "auth", auth
         if operations := read_small_operations(shown, []):
             yield "operations", operations
+
+
+def _may_be_shown(text: str) -> bool:
+    """Tell whether a value is whole on a line, and holds no password of an address (laws 1, 2)."""
+    is_short = 0 < len(text) <= VALUE_CHARS_MAX
+    return is_short and text.isprintable() and "@" not in _at(text)
 
 
 def _at(text: str) -> str:
