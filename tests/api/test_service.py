@@ -65,7 +65,7 @@ BOMB = "a: &a {b: c}\n" + "".join(f"x{n}: &x{n} {{<<: [*a, *a]}}\n" for n in ran
     ("text", "said"),
     [
         ("openapi: 2.0", "OpenAPI"),
-        ("[", "cannot be read"),
+        ("[", "The text of openapi cannot be read"),
         ("{" * 5000, ""),
         ("- " * 5000 + "a", "too deep"),
         (BOMB, "by its name"),
@@ -79,7 +79,7 @@ async def test_a_text_that_is_no_description_is_refused_with_its_field(
     """G10: it is a stranger's, and read as plain values; nothing is written."""
     error = await refused(
         host,
-        "not_openapi" if said == "OpenAPI" else "unreadable",
+        "not_openapi" if said == "OpenAPI" else "unreadable_text",
         use="http",
         settings={**TASKS, "openapi": text},
         secrets={"token": "hidden-1"},

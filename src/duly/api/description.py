@@ -51,6 +51,9 @@ def read_openapi_text(text: str, path: str) -> Imported:
         if not made.operations:
             raise Invalid(code="unreadable", subject=MARK, facts={"cause": EMPTY})
     except Invalid as error:
+        if error.code == "unreadable":  # it is no file
+            facts = error.facts
+            raise Invalid(code="unreadable_text", path=path, subject=MARK, facts=facts) from None
         raise Invalid(**parts_of(error), path=path) from None
     return made
 
