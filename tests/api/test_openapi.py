@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duly.api.connecting import DESCRIPTION_BYTES_MAX, read_openapi
+from duly.api.description import DESCRIPTION_BYTES_MAX, read_openapi
 from duly.connectors.http import Http
 from duly.connectors.place import OWN
 from duly.errors import Invalid

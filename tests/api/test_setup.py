@@ -18,7 +18,9 @@ from duly.api.project import Project, find_project
 from duly.api.setup import CHUNK_BYTES, TOLD_BYTES_MAX, _first_of, _last_of
 from duly.errors import ConfigError, DulyError, Invalid, RequestRefused
 from duly.host import Host
-from duly.rules.addable import ADDABLE, Takes, read_settings
+from duly.rules.addable import ADDABLE, read_settings
+from duly.rules.addable_kind import Takes
+from duly.rules.addable_operation import field_of
 
 TEXT = """\
 # mine
@@ -29,12 +31,23 @@ path = "inbox"
 [policy]
 timezone = "Europe/Berlin"
 """
+SPEC = """\
+openapi: 3.1.0
+servers: [{url: "http://127.0.0.1:1/"}]
+components: {securitySchemes: {k: {type: apiKey, in: header, name: X-Other}}}
+paths:
+  /orders:
+    get: {operationId: listOrders, responses: {}}
+  /photo:
+    post: {requestBody: {content: {image/png: {}}}}
+"""
 EXAMPLES = {
     Takes.TEXT: "ada",
     Takes.ADDRESS: "https://shop.example/api/***",
     Takes.HOST: "imap.example.com",
     Takes.HOSTS: "shop.example",
     Takes.FOLDER: "data",
+    Takes.DOCUMENT: SPEC,
 }
 SPECIAL = {
     ("airtable", "base"): "appXXXXXXXXXXXXXX",
@@ -44,6 +57,13 @@ SPECIAL = {
     ("calendar", "timezone"): "Europe/Berlin",
     ("ics", "timezone"): "Europe/Berlin",
     ("llm", "model"): "",
+    ("http", "sign_in"): "header",
+    ("http", "sign_in_name"): "X-Api-Key",
+    **{("http", field_of(n, "operation")): f"add_{n}" for n in (1, 2, 3)},
+    **{("http", field_of(n, "path")): "/tasks?all=true" for n in (1, 2, 3)},
+    **{("http", field_of(n, "arguments")): "title, due string?" for n in (1, 2, 3)},
+    **{("http", field_of(n, "found_by")): "/tasks?ada={key}" for n in (1, 2, 3)},
+    **{("http", field_of(n, "key")): "query" for n in (1, 2, 3)},
 }
 
 
@@ -279,7 +299,8 @@ async def test_every_kind_is_built_from_its_form_and_asks_for_the_secrets_of_its
     (kind,) = (each for each in setup.list_kinds() if each.use == use)
     assert all(each.label for each in kind.fields)
     given = {
-        each.name: SPECIAL.get((use, each.name), EXAMPLES[each.takes])
+        each.name: SPECIAL.get((use, each.name))
+        or (each.choices[0] if each.choices else EXAMPLES[each.takes])
         for each in kind.fields
         if SPECIAL.get((use, each.name)) != ""
     }

@@ -137,13 +137,42 @@ def test_a_person_with_the_page_alone_comes_to_a_first_real_change(
         assert host.end() == 0, host.said
     settings = tomllib.loads((folder / "duly.toml").read_text())["connectors"]
     assert settings["letters"] == {"use": "files", "path": "letters"}
+    assert settings["tasks"]["operations"]["add"]["arguments"] == {"title": "string"}
     assert settings["lists"] == {"use": "table", "path": "lists"}
     assert (folder / "letters" / "ada.txt").read_text() == "Dear reader"
     assert "ada.txt" in (folder / "lists" / "letters.csv").read_text()
 
 
+def describe_service(page: Page, *, is_judged: bool) -> None:
+    """Describe a service of this machine: the page gives the command, and a public one is taken."""
+    main = page.locator("main")
+    follow(page, "Add a connection")
+    follow(page, "http")
+    if is_judged:
+        judge(page, "the form of a service")
+    page.get_by_label("Its name, which scripts write").fill("tasks")
+    page.get_by_label("The address of the service").first.fill("http://127.0.0.1:8765")
+    page.get_by_label("How the service is told who asks").select_option("bearer")
+    page.locator("input[type=password]").fill("hidden-1")
+    page.get_by_label("Its name, which scripts call").first.fill("add")
+    page.get_by_label("Its path below").first.fill("/tasks")
+    page.get_by_label("Its arguments").first.fill("title string")
+    press(page, "Add")
+    command = "duly connect tasks --use http --set url=http://127.0.0.1:8765"
+    expect(main).to_contain_text(command)
+    expect(main).not_to_contain_text("hidden-1")
+    if is_judged:
+        judge(page, "a command in place of what a page does not set")
+    page.get_by_label("The address of the service").first.fill("https://tasks.example/api")
+    page.locator("input[type=password]").fill("hidden-1")
+    press(page, "Add")
+    expect(main).to_contain_text("Added: tasks.")
+
+
 def walk(page: Page, folder: Path, *, is_judged: bool) -> None:
     main = page.locator("main")
+    describe_service(page, is_judged=is_judged)
+    follow(page, "Home")
     paste(page)
     expect(main).to_contain_text("Nothing was deployed.")
     expect(main).to_contain_text("letters")
@@ -163,17 +192,18 @@ def walk(page: Page, folder: Path, *, is_judged: bool) -> None:
         judge(page, "a form with a mistake")
     page.get_by_label("The folder").fill("letters")
     press(page, "Add")
-    expect(main).to_contain_text("Added: letters.")
+    expect(main).to_contain_text("Added: letters, tasks.")
     follow(page, "Add a connection")
     follow(page, "table")
     page.get_by_label("Its name").fill("lists")
     page.get_by_label("The folder").fill("lists")
     press(page, "Add")
-    expect(main).to_contain_text("Added: letters, lists.")
+    expect(main).to_contain_text("Added: letters, lists, tasks.")
     if is_judged:
         judge(page, "Tools with what is new")
     press(page, "Start again")
     expect(page.get_by_role("link", name="lists", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="tasks", exact=True)).to_be_visible()
     expect(main).not_to_contain_text("Start the host again")
     assert page.get_by_role("button", name="Sign out").count() == 1
     follow(page, "Home")

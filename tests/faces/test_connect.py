@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.shop import Shop
-from tests.faces.real import call
+from tests.faces.real import call, make_project, running
 
 LIMIT_S = 60.0  # only ends what hangs
 SECRET = "s3cret-Of-The-Shop"
@@ -228,6 +228,18 @@ def test_settings_are_asked_for_and_written_below_what_is_there(folder: Path, en
     [
         (["connect", "a"], 2, "--use"),
         (["connect", "a", "--use", "files"], 2, "--set path="),
+        (["connect"], 2, "duly connect NAME"),
+        (["connect", "a", "--use", "database"], 1, 'Did you mean "sql"?'),
+        (["connect", "a", "--use", "sql"], 2, "--set url=… --set operations=…"),
+        (["connect", "a", "--use", "feed", "--set", "url=http://127.0.0.1/x"], 1, "own network"),
+        (["connect", "a", "--use", "feed", "--set", "url=https://10.0.0.1/x"], 1, "allow = "),
+        (["connect", "a", "--use", "feed", "--set", "url=https://[::1]/x"], 1, 'allow = ["::1"]'),
+        (["connect", "a", "--use", "feed", "--set", "url=http://localhost/x"], 1, "localhost"),
+        (
+            ["connect", "a", "--use", "mail", "--set", "address=a@b.c", "--set", "imap=10.0.0.1"],
+            1,
+            'allow = ["10.0.0.1"]',
+        ),
         (["connect", "a", "--use", "filez", "--set", "path=x"], 1, "files"),
         (["connect", "a", "--use", "files", "--set", "path=nowhere"], 1, "nowhere"),
         (["connect", "a", "--use", "files", "--set", "path"], 2, "KEY=VALUE"),
@@ -244,6 +256,39 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(
     assert refused.returncode == status, refused.stderr
     assert said in refused.stderr
     assert (folder / "duly.toml").read_bytes() == before
+
+
+def test_all_settings_of_a_kind_are_named_with_a_command(folder: Path) -> None:
+    """U6: by the list, and where one is missing; a command stands on one line."""
+    listed = piped(folder, "connect", "--list", "sql")
+    assert listed.returncode == 0, listed.stderr
+    for each in ("url", "operations", "secret", "socket", "allow", "ca", "tls"):
+        assert f"\n  {each} " in listed.stdout
+    assert "\n  duly connect NAME --use sql --set url=sqlite:///rows.db --set '" in listed.stdout
+    missing = piped(folder, "connect", "rows", "--use", "sql")
+    assert "duly connect rows --use sql --set url=sqlite:///rows.db --set '" in missing.stderr
+    # The project gives the file of what was agreed to; a person is not asked for it.
+    assert " lock " not in piped(folder, "connect", "--list", "mcp").stdout
+
+
+def test_a_host_with_the_former_settings_is_named_and_nothing_is_tried(
+    tmp_path: Path, shop: Shop
+) -> None:
+    """K10: a trial of the former settings would prove nothing of the new ones."""
+    folder = make_project(tmp_path)
+    with (folder / "duly.toml").open("a") as file:
+        file.write(SHOP.format(url=shop.url))
+    with running(folder, "serve", "--no-page") as host:
+        host.until("Sandbox")
+        changed = piped(folder, "connect", "shop", "--set", 'headers={X-More="1"}', given="s3c\n")
+        assert changed.returncode == 1, changed.stdout
+        assert "does not use" in changed.stderr or "use the new settings" in changed.stderr
+        assert "duly restart" in changed.stderr
+        (folder / "box").mkdir()
+        added = piped(folder, "connect", "box", "--use", "files", "--set", "path=box")
+        assert added.returncode == 1
+        assert "does not know box yet" in added.stderr
+    assert shop.orders() == []
 
 
 def test_a_description_becomes_operations_once(folder: Path, shop: Shop) -> None:

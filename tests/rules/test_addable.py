@@ -13,14 +13,19 @@ from duly.rules.addable import (
     FOLDER_PARTS_MAX,
     HOSTS_MAX,
     NAME_CHARS_MAX,
+    OPENAPI_CHARS_MAX,
+    OTHER_WORDS,
     TAKEN,
     VALUE_CHARS_MAX,
-    Takes,
     check_new_name,
     check_secrets,
     find_addable,
+    make_table,
+    read_new,
     read_settings,
 )
+from duly.rules.addable_kind import Takes
+from duly.rules.addable_operation import OPERATIONS, field_of, place_refused
 
 # Keys that would widen what this machine gives away; no kind lets a page set one.
 WIDENING = {
@@ -33,11 +38,35 @@ GOOD: dict[Takes, str] = {
     Takes.HOST: "imap.example.com:993",
     Takes.HOSTS: "shop.example, www.shop.example",
     Takes.FOLDER: "in/box",
+    Takes.DOCUMENT: "openapi: 3.0.0",
+}
+# Of the fields of an operation those that a change needs.
+OPERATION: dict[str, str] = {
+    "operation": "add_task",
+    "method": "POST",
+    "path": "/tasks",
+    "arguments": "title, due string?",
+    "key": "field",
+    "key_name": "reference",
+    "found_by": "/tasks?reference={key}",
+    "found_in": "tasks",
+    "found_as": "reference",
 }
 
 
 def filled(use: str) -> dict[str, str]:
-    return {each.name: GOOD[each.takes] for each in find_addable(use).keys}
+    found = {
+        each.name: each.choices[-1] if each.choices else GOOD[each.takes]
+        for each in find_addable(use).keys
+    }
+    if use != "http":
+        return found
+    operations = {
+        field_of(number, part): f"{text}_{number}" if part == "operation" else text
+        for number in range(1, OPERATIONS + 1)
+        for part, text in OPERATION.items()
+    }
+    return {**found, **operations, "sign_in": "header", "sign_in_name": "X-Api-Key"}
 
 
 def test_only_kinds_that_ship_here_can_be_added_and_those_with_programs_or_statements_cannot() -> (
@@ -55,9 +84,11 @@ def test_only_kinds_that_ship_here_can_be_added_and_those_with_programs_or_state
 @pytest.mark.parametrize("use", ADDABLE)
 def test_a_key_that_widens_what_this_machine_gives_away_is_refused_for_every_kind(use: str) -> None:
     """K3: neither an address of this network, nor a certificate, a program or a socket."""
-    assert not {each.name for each in ADDABLE[use].keys} & WIDENING
+    # How TLS begins may be said of a mail account; that it is off cannot.
+    own = {"tls"} if use == "mail" else set()
+    assert {each.name for each in ADDABLE[use].keys} & WIDENING == own
     assert read_settings(use, filled(use)).keys() == filled(use).keys()
-    for key in WIDENING:
+    for key in WIDENING - own:
         with pytest.raises(RequestRefused) as caught:
             read_settings(use, {**filled(use), key: "x"})
         assert (caught.value.code, caught.value.subject) == ("beyond_page", key)
@@ -83,7 +114,33 @@ WRONG: dict[tuple[str, str], list[str]] = {
         *("https://127.0.0.1/", "https://[::1]/", "https://10.0.0.1:8080/x", "https://2130706433/"),
         *("https://ada:secret@news.example/", "https://news.example/ a", "ftp://news.example/"),
     ],
-    ("mail", "imap"): ["127.0.0.1", "[::1]", "10.0.0.1:993", "imap.example.com:x", "a b", "a/b"],
+    ("mail", "tls"): ["off", "plain", "DIRECT", "verify"],
+    ("http", "sign_in"): ["oauth", "query", "Bearer"],
+    ("http", "method"): ["CONNECT", "TRACE", "post", "GET /"],
+    ("http", "path"): [
+        *("tasks", "//evil.example/x", "/../admin", "/a/%2e%2e/b", "/a//b", "/a#b", "/a b", "/a?x"),
+        *("https://evil.example/x", "/a\\b", "/{id", "@evil.example"),
+    ],
+    ("http", "found_by"): ["//evil.example?k={key}", "https://evil.example/{key}", "tasks"],
+    ("http", "arguments"): [
+        "Title",
+        "a b c",
+        "a, a",
+        "a;b",
+        "1a",
+        ", ".join("abcdefghijklmnopqrstu"),
+    ],
+    ("http", "operation"): ["add task", "Add", "_perform", "__init__", "a.b"],
+    ("http", "openapi"): ["a" * (OPENAPI_CHARS_MAX + 1), "a\ud800"],
+    ("mail", "imap"): [
+        "127.0.0.1",
+        "[::1]",
+        "10.0.0.1:993",
+        "[::1]:993",
+        "imap.example.com:x",
+        "a b",
+        "a/b",
+    ],
     ("http", "hosts"): [
         *("127.0.0.1", "shop.example 10.0.0.1", "*.example.com", "https://shop.example", "a/b"),
         " ".join(f"h{each}.example" for each in range(HOSTS_MAX + 1)),
@@ -109,6 +166,9 @@ def test_what_is_at_a_limit_is_taken() -> None:
     assert read_settings("files", {"path": "年" * 85}) == {"path": "年" * 85}
     hosts = " ".join(f"h{each}.example" for each in range(HOSTS_MAX))
     found = read_settings("http", {"url": "https://shop.example", "hosts": hosts})
+    text = "a" * OPENAPI_CHARS_MAX
+    given = {"url": "https://shop.example", "openapi": text}
+    assert read_settings("http", given)["openapi"] == text
     assert len(found["hosts"]) == HOSTS_MAX
     text = "a" * VALUE_CHARS_MAX
     assert read_settings("airtable", {"base": text}) == {"base": text}
@@ -163,3 +223,122 @@ def test_secrets_are_those_of_the_kind_and_none_that_is_needed_lacks() -> None:
             check_secrets(use, given)
         assert caught.value.code == code
         assert "hidden" not in str(caught.value)
+
+
+TASKS = {"url": "https://tasks.example/api", "sign_in": "bearer", **OPERATION}
+
+
+def test_the_small_fields_of_an_operation_become_its_table() -> None:
+    """K1: a change has its key and how it is found again; a read has neither."""
+    read = {"operation_2": "tasks", "method_2": "GET", "path_2": "/tasks?all=true"}
+    more = {**read, "arguments_2": "page integer?"}
+    assert make_table("http", read_settings("http", {**TASKS, **more})) == {
+        "use": "http",
+        "url": "https://tasks.example/api",
+        "auth": {"type": "bearer"},
+        "operations": {
+            "add_task": {
+                "method": "POST",
+                "path": "/tasks",
+                "arguments": {"title": "string", "due": "string?"},
+                "key": {"field": "reference"},
+                "verify": {
+                    "path": "/tasks",
+                    "match": "reference",
+                    "query": {"reference": "{key}"},
+                    "items": "tasks",
+                },
+            },
+            "tasks": {
+                "method": "GET",
+                "path": "/tasks",
+                "arguments": {"page": "integer?"},
+                "query": {"all": "true", "page": "{page}"},
+            },
+        },
+    }
+    bare = {"url": "https://tasks.example", "operation": "add", "path": "/tasks"}
+    assert make_table("http", read_settings("http", bare))["operations"] == {
+        "add": {"method": "POST", "path": "/tasks", "key": "none"}
+    }
+    headed = {**bare, "key": "header", "sign_in": "basic", "sign_in_name": "ada"}
+    made = make_table("http", read_settings("http", headed))
+    assert made["operations"]["add"]["key"] == {"header": "Idempotency-Key"}
+    assert made["auth"] == {"type": "basic", "user": "ada"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"operation": ""}, "operation"),
+        ({"path": ""}, "path"),
+        ({"key": "none"}, "key"),
+        ({"key": "none", "key_name": ""}, "key"),
+        ({"key_name": ""}, "key_name"),
+        ({"found_by": ""}, "found_by"),
+        ({"found_as": ""}, "found_as"),
+        ({"method": "GET"}, "key_name"),
+        ({"sign_in": "header"}, "sign_in_name"),
+        ({"operation_2": "add_task", "path_2": "/x"}, "operation_2"),
+        ({"path_3": "/x"}, "operation_3"),
+    ],
+)
+def test_what_an_operation_lacks_is_told_with_its_field(change: dict[str, str], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_settings("http", {**TASKS, **change})
+    assert caught.value.path == f"settings.{field}"
+
+
+def test_a_service_of_which_nothing_is_described_is_refused() -> None:
+    with pytest.raises(Invalid) as caught:
+        read_settings("http", {"url": "https://tasks.example", "method": "POST", "key": "none"})
+    assert (caught.value.code, caught.value.path) == ("no_operation", "settings.operation")
+
+
+def test_all_that_is_wrong_is_told_at_once_and_no_secret_with_it() -> None:
+    """A5, G10: the first error has the others, each with its field."""
+    given = {"address": "", "imap": "10.0.0.1", "smtp": "a b", "user": "https://x.example"}
+    with pytest.raises(Invalid) as caught:
+        read_new("mail", "No name", given, {"password": ""})
+    also = caught.value.facts["also"]
+    assert [caught.value.path, *(each["path"] for each in also)] == [
+        *("name", "settings.address", "settings.imap", "settings.smtp", "settings.user"),
+        "secrets.password",
+    ]
+    again = [Invalid(**each) for each in also]
+    assert "imap must be the name of a host" in str(again[1])
+    with pytest.raises(Invalid) as caught:
+        read_new("s3", "No name", {}, {"access_key": "hidden-1"})
+    assert "hidden" not in repr(caught.value.facts)
+
+
+def test_a_token_is_not_kept_for_nothing_and_not_missing_where_it_is_sent() -> None:
+    """A5: a secret that no request carries would be kept, and no one would know."""
+    assert read_new("http", "tasks", TASKS, {"token": "hidden-1"}).secrets == {"token": "hidden-1"}
+    for change, token, path in (
+        ({"sign_in": "none"}, "hidden-1", "settings.sign_in"),
+        ({"sign_in": "bearer"}, "", "secrets.token"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            read_new("http", "tasks", {**TASKS, **change}, {"token": token})
+        assert caught.value.path == path
+
+
+def test_what_the_reader_of_operations_refuses_is_placed_in_the_form() -> None:
+    given = {**TASKS, "operation_2": "other"}
+    for said, field in (
+        ("operations.add_task.arguments.title: it is sent nowhere", "arguments"),
+        ("operations.add_task.verify.path: the question names the key nowhere", "found_by"),
+        ("operations.other.key.field: taken", "key_2"),
+        ("operations.other: the connector has something of this name already", "operation_2"),
+        ("operations.unknown.path: no", ""),
+        ("url: no", ""),
+    ):
+        assert place_refused(said, given) == field, said
+
+
+def test_another_word_for_a_kind_leads_to_it() -> None:
+    assert {*OTHER_WORDS.values()} <= CONNECTORS.keys()
+    with pytest.raises(RequestRefused) as caught:
+        find_addable("folder")
+    assert caught.value.facts["near"] == "files"

@@ -13,11 +13,20 @@ import pytest
 
 import duly.web
 from duly.api.build import build_host
+from duly.api.command_text import EXAMPLES
 from duly.api.project import find_project
 from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
-from duly.words.addable import KINDS, NOT_HERE, START_AGAIN
+from duly.words.addable import KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
+from duly.words.page import (
+    FIRST_CONNECT,
+    OLD_SETTINGS,
+    THEN_DEPLOY,
+    THEN_SCRIPT,
+    TRIES_NOTHING,
+    UNTRIED,
+)
 from tests.web.stand import ask, fake
 from tests.web.test_page import Page, post, signed
 
@@ -32,6 +41,20 @@ async def look(ctx, state):
     page = await ctx.orders.rows(table="orders")
     for each in page["items"]:
         await ctx.publish("order.came", message_id=str(each["row"]), title=f"Order {each['row']}")
+"""
+
+SERVICE = """
+[connectors.tasks]
+use = "http"
+url = "https://tasks.example"
+auth = { type = "bearer" }
+
+[connectors.tasks.operations.add]
+method = "POST"
+path = "/tasks"
+arguments = { title = "string" }
+key = { field = "reference" }
+verify = { path = "/tasks", query = { reference = "{key}" }, items = "tasks", match = "reference" }
 """
 
 
@@ -49,8 +72,11 @@ class Stand:
 
 
 @asynccontextmanager
-async def standing(folder: Path, *, can_restart: bool = True) -> AsyncIterator[Stand]:
-    create(folder)
+async def standing(
+    folder: Path, *, can_restart: bool = True, is_made: bool = False
+) -> AsyncIterator[Stand]:
+    if not is_made:
+        create(folder)
     begun: list[str] = []
     project = find_project(str(folder), {}, folder)
     restart = (lambda: begun.append("again")) if can_restart else None
@@ -128,6 +154,150 @@ async def test_what_was_typed_stays_beside_the_field_that_is_wrong_and_a_secret_
             assert "hidden-1" not in reply.text
         assert web.settings.keys() == {"inbox", "outbox"}
         assert not [each for each in await web.host.actions() if each.verb != "new_token"]
+
+
+async def test_a_service_with_a_token_and_an_operation_is_added_by_the_form_alone(
+    tmp_path: Path,
+) -> None:
+    """U6, A5: a task service that takes POST with a bearer token; a second click adds nothing."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        shown = (await ask(web.app, "/add/http?name=tasks", headers=headers)).text
+        fields = {
+            **form_at(shown, "/add-connection"),
+            "settings.url": "https://tasks.example/api",
+            "settings.sign_in": "bearer",
+            "secrets.token": "hidden-1",
+            "settings.operation": "add",
+            "settings.method": "POST",
+            "settings.path": "/tasks",
+            "settings.arguments": "title, due string?",
+            "settings.key": "none",
+        }
+        for _ in range(2):  # a double click
+            reply = await post(web.app, headers, "/add-connection", fields)
+            assert (reply.status, reply["location"]) == (303, "/tools"), Page(reply.text).text
+        assert web.settings["tasks"] == {
+            "use": "http",
+            "url": "https://tasks.example/api",
+            "auth": {"type": "bearer"},
+            "operations": {
+                "add": {
+                    "method": "POST",
+                    "path": "/tasks",
+                    "arguments": {"title": "string", "due": "string?"},
+                    "key": "none",
+                }
+            },
+        }
+        assert "hidden" not in (tmp_path / "duly.toml").read_text()
+
+
+async def test_a_long_text_of_a_service_is_taken_and_what_is_left_out_of_it_is_said(
+    tmp_path: Path,
+) -> None:
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        shown = (await ask(web.app, "/add/http?name=tasks", headers=headers)).text
+        spec = "openapi: 3.0.0\npaths:\n  /t:\n    get: {responses: {}}\n  /p:\n    trace: {}\n"
+        fields = {
+            **form_at(shown, "/add-connection"),
+            "settings.url": "https://tasks.example/api",
+            "settings.openapi": spec + "# a comment of many words\n" * 5000,
+        }
+        reply = await post(web.app, headers, "/add-connection", fields)
+        assert reply.status == 200, Page(reply.text).text
+        assert "tasks was added. Left out: TRACE /p" in Page(reply.text).text
+        assert web.settings["tasks"]["operations"].keys() == {"get_t"}
+
+
+async def test_what_a_page_does_not_set_is_shown_as_a_command_without_its_secret(
+    tmp_path: Path,
+) -> None:
+    """K3, A5: nothing is written; what was typed is in the command, quoted for a shell."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        shown = (await ask(web.app, "/add/mail?name=post", headers=headers)).text
+        fields = {
+            **form_at(shown, "/add-connection"),
+            "settings.address": "Ada <ada@example.com>",
+            "settings.imap": "127.0.0.1:32843",
+            "settings.smtp": "127.0.0.1",
+            "secrets.password": "hidden-1",
+        }
+        reply = await post(web.app, headers, "/add-connection", fields)
+        told = Page(reply.text).text
+        assert reply.status == 400
+        assert WHY_COMMAND in told
+        assert (
+            "duly connect post --use mail --set 'address=Ada <ada@example.com>'"
+            " --set imap=127.0.0.1:32843 --set smtp=127.0.0.1 --set tls=starttls"
+            " --set 'allow=[\"127.0.0.1\"]'"
+        ) in told
+        assert "ca=" in told
+        assert "hidden-1" not in reply.text
+        assert TYPED_AGAIN in told
+        marked = [
+            given["name"] for _, given in Page(reply.text).elements if "aria-invalid" in given
+        ]
+        assert marked == ["settings.imap", "settings.smtp"]
+        assert "2 fields are wrong." in told
+        assert web.settings.keys() == {"inbox", "outbox"}
+        fields = {**fields, "settings.imap": "imap.example.com", "settings.smtp": ""}
+        reply = await post(web.app, headers, "/add-connection", {**fields, "name": "No name"})
+        assert WHY_COMMAND not in Page(reply.text).text
+
+
+async def test_the_kinds_that_a_command_adds_are_listed_with_it(tmp_path: Path) -> None:
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        listed = Page((await ask(web.app, "/add", headers=headers)).text).text
+        for _, says, command in EXAMPLES:
+            assert says in listed
+            assert command in listed
+
+
+async def test_a_connection_whose_settings_changed_is_not_proven_with_the_former_ones(
+    tmp_path: Path,
+) -> None:
+    """K10: the page says so, and offers a new beginning in place of the trial."""
+    create(tmp_path)
+    with (tmp_path / "duly.toml").open("a") as file:
+        file.write(SERVICE)
+    async with standing(tmp_path, is_made=True) as web:
+        headers = await signed(web)
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert 'action="/prove"' in shown
+        assert START_AGAIN not in shown
+        await web.host.set_secret("tasks", "token", "hidden-1")
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert UNTRIED in Page(shown).text
+        assert TRIES_NOTHING not in Page(shown).text
+        assert 'href="#changes"' in shown
+        text = (tmp_path / "duly.toml").read_text()
+        (tmp_path / "duly.toml").write_text(text.replace("tasks.example", "other.example"))
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert 'action="/prove"' not in shown
+        assert OLD_SETTINGS in Page(shown).text
+        assert form_at(shown, "/restart") == {"back": "connect/tasks"}
+
+
+async def test_the_first_page_of_a_new_user_names_three_steps(tmp_path: Path) -> None:
+    """U6: and a new beginning, where one is due."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        first = (await ask(web.app, "/", headers=headers)).text
+        for step in (FIRST_CONNECT, THEN_SCRIPT, THEN_DEPLOY):
+            assert step in Page(first).text
+        assert 'href="/add"' in first
+        assert 'action="/restart"' not in first
+        await web.host.add_connection("files", "notes", {"path": "notes"})
+        first = (await ask(web.app, "/", headers=headers)).text
+        assert form_at(first, "/restart") == {"back": "connect/notes"}
+        low = await signed(web, Scope.READ)
+        first = (await ask(web.app, "/", headers=low)).text
+        assert FIRST_CONNECT not in Page(first).text
+        assert 'action="/restart"' not in first
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.AGENT, Scope.DECIDE])

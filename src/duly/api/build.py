@@ -34,6 +34,7 @@ from duly.connectors.registry import Registry
 from duly.errors import ConfigError, DulyError, parts_of
 from duly.host import Host
 from duly.model_settings import ModelSettings
+from duly.rules.addable import nearest_kind
 from duly.rules.value import nearest
 
 EXTENSION_SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
@@ -176,7 +177,7 @@ def find_class(project: Project, use: str) -> type[Connector]:
     place, kind = _where(project), _foreign_kind(use)
     use = use if kind is None else kind.target
     if ":" not in use and use not in CONNECTORS:
-        facts = {"place": place, **nearest(use, CONNECTORS)}
+        facts = {"place": place, **nearest_kind(use, CONNECTORS)}
         raise ConfigError(code="not_built_in", subject=use, facts=facts)
     found: type[Connector] = _find(project, place, CONNECTORS.get(use, use))
     _check_connector(place, found)

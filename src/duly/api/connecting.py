@@ -8,34 +8,28 @@ Law 2  A connector is built from what would be written, before it is written.
 from __future__ import annotations
 
 import inspect
-import json
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from duly.api.build import CONNECTORS as CONNECTORS
 from duly.api.build import find_class
+from duly.api.description import mark_of
+from duly.api.description import read_openapi as read_openapi
 from duly.api.elsewhere import ForeignKind as ForeignKind
 from duly.api.elsewhere import foreign_kinds
 from duly.api.project import Project, settings_of
 from duly.api.settings_text import change_file, is_as_written, put_key, put_table
-from duly.connectors.http import Http
 from duly.connectors.need import Need
-from duly.connectors.operation import read_operations
-from duly.errors import ConfigError, Invalid
-from duly.rules.openapi import Imported, LeftOut, Omission, read_description
-from duly.rules.value import canonical
+from duly.errors import ConfigError
+from duly.rules.openapi import Imported
+from duly.rules.url import is_own_address
 
-DESCRIPTION_BYTES_MAX: Final = 8 * 1024 * 1024
-DEPTH_MAX: Final = 100
-MARK: Final = "openapi"
-MARK_CHARS: Final = 12
-SKIPPED: Final = frozenset({"self", "name"})
+WITH_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*|[0-9a-fA-F:]+)(?::[0-9]+)?")
+SKIPPED: Final = frozenset({"self", "name", "lock"})  # the project names the file of a lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +57,50 @@ def find_foreign(project: Project, connector: str) -> ForeignKind | None:
 
 def find_needs(project: Project, use: str) -> tuple[Need, ...]:
     """Return what a kind of connector must be told: as declared, or by what its class takes."""
-    found = find_class(project, use)
-    declared: tuple[Need, ...] = getattr(found, "needs", ())
+    declared: tuple[Need, ...] = getattr(find_class(project, use), "needs", ())
     known = {each.name for each in declared}
-    parameters = inspect.signature(found).parameters.values()
-    rest = [
-        Need(each.name, each.name.replace("_", " "))
-        for each in parameters
-        if each.default is each.empty
-        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        and each.name not in SKIPPED | known
-    ]
-    return (*declared, *rest)
+    return (*declared, *(each for each in _taken(project, use, known) if each.is_required))
+
+
+def list_settings(project: Project, use: str) -> tuple[Need, ...]:
+    """Return every setting of a kind, those that it must be told first."""
+    declared = find_needs(project, use)
+    known = {each.name for each in declared}
+    every = (*declared, *_taken(project, use, known))
+    return tuple(sorted(every, key=lambda each: not each.is_required))
+
+
+def _taken(project: Project, use: str, known: Collection[str]) -> Iterator[Need]:
+    """Name what the class of a kind takes besides; it has no words for it."""
+    for each in inspect.signature(find_class(project, use)).parameters.values():
+        is_setting = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        if is_setting and each.name not in SKIPPED and each.name not in known:
+            yield Need(each.name, "", is_required=each.default is each.empty)
+
+
+def check_reach(project: Project, name: str, table: Mapping[str, Any], origin: str | None) -> None:
+    """Refuse an address of one's own network that the settings do not open: no call could reach it.
+
+    Only what is an address by its spelling is judged here; a name is resolved when it is asked.
+    """
+    use = str(table.get("use"))
+    if all(each.name != "allow" for each in list_settings(project, use)):
+        return
+    given = table.get("allow", ())
+    named = {str(each).lower().strip("[]") for each in given} if isinstance(given, list) else set()
+    for host in _hosts_of(origin or ""):
+        if is_own_address(host) and host not in named:
+            facts = {"connector": name, "setting": f'allow = ["{host}"]'}
+            raise ConfigError(code="own_network", subject=host, facts=facts)
+
+
+def _hosts_of(origin: str) -> Iterator[str]:
+    """Name the hosts of where a connector leads: addresses, or servers with their ports."""
+    for each in origin.split():
+        authority = each.partition("://")[2] or each
+        found = WITH_PORT.fullmatch(authority.rpartition("@")[2].partition("/")[0])
+        if found is not None:
+            yield found[1].lower().strip("[]")
 
 
 def write_settings(
@@ -108,28 +134,6 @@ def write_settings(
 # -- Descriptions -------------------------------------------------------------------------------
 
 
-def read_openapi(file: Path) -> Imported:
-    """Read a file that describes a web service; what cannot be used is left out."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(DESCRIPTION_BYTES_MAX + 1)
-    except OSError as error:
-        facts = {"cause": error.strerror}
-        raise Invalid(code="unreadable", subject=str(file), facts=facts) from error
-    if len(data) > DESCRIPTION_BYTES_MAX:
-        most = {"limit": DESCRIPTION_BYTES_MAX, "unit": "bytes"}
-        raise Invalid(code="too_long", subject=str(file), facts=most)
-    made = read_description(_parse(data, file))
-    for name, table in list(made.operations.items()):
-        try:
-            read_operations({name: table})
-            Http("https://example.com", operations={name: table})
-        except ConfigError as error:
-            del made.operations[name]
-            made.omitted.append(Omission(name, LeftOut.REFUSED, str(error)[:200]))
-    return made
-
-
 def compare(project: Project, connector: str, made: Imported) -> list[OperationChange]:
     """Compare the operations of a description with those of the settings."""
     text = _text_of(project)
@@ -151,39 +155,6 @@ def compare(project: Project, connector: str, made: Imported) -> list[OperationC
     return found
 
 
-def mark_of(table: Mapping[str, Any]) -> str:
-    """Return the mark of an operation as it was written."""
-    return f"{MARK} {sha256(canonical(dict(table))).hexdigest()[:MARK_CHARS]}"
-
-
 def _text_of(project: Project) -> str:
     file = settings_of(project)
     return file.read_bytes().decode() if file.exists() else ""
-
-
-def _check_depth(data: bytes, loader: Any) -> None:
-    """Refuse YAML that is too deep before it is put together: the library in C would crash."""
-    depth = 0
-    for event in yaml.parse(data, Loader=loader):
-        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            depth -= 1
-        if depth > DEPTH_MAX:
-            raise RecursionError
-
-
-def _parse(data: bytes, file: Path) -> object:
-    """Parse JSON, or YAML without anything but plain values."""
-    cause: str
-    try:
-        if data.lstrip()[:1] == b"{":
-            return json.loads(data)
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _check_depth(data, loader)
-        return yaml.load(data, Loader=loader)  # a safe one in either case
-    except RecursionError:
-        cause = "it is too deep"
-    except (ValueError, yaml.YAMLError, MemoryError) as error:
-        cause = str(error).splitlines()[0][:200]
-    raise Invalid(code="unreadable", subject=str(file), facts={"cause": cause})

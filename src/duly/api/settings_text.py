@@ -9,8 +9,6 @@ Law 3  The file is replaced whole or not at all, and only if nothing changed it 
 from __future__ import annotations
 
 import fcntl
-import json
-import math
 import os
 import re
 import tomllib
@@ -21,11 +19,12 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from duly.errors import ConfigError
+from duly.rules.toml_text import write_key
+from duly.rules.toml_text import write_value as write_value
 
 TablePath: TypeAlias = tuple[str, ...]
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
-BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 HEADER: Final = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?$")
 QUOTES: Final = ('"""', "'''", '"', "'")
 
@@ -98,28 +97,6 @@ def _block(path: TablePath, values: Mapping[str, Any], note: str) -> list[str]:
     made = [f"[{'.'.join(map(write_key, path))}]"]
     made += [f"# {note}"] if note else []
     return [*made, *(f"{write_key(name)} = {write_value(each)}" for name, each in values.items())]
-
-
-def write_value(value: Any) -> str:
-    """Write a value as TOML does, on one line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{write_key(key)} = {write_value(each)}" for key, each in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    assert isinstance(value, list | tuple), value
-    return f"[{', '.join(map(write_value, value))}]"
-
-
-def write_key(name: str) -> str:
-    """Write a key: bare where that is possible."""
-    return name if BARE.fullmatch(name) else write_value(name)
 
 
 # -- Finding tables -----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
+from duly.api.description import mark_of, read_openapi_text
 from duly.api.project import STORE_SUFFIXES, Project, find_project, settings_of
 from duly.api.settings_text import change_file, put_table, remove_tables
 from duly.api.wire import read_error
@@ -37,17 +38,18 @@ from duly.errors import ConfigError, DulyError, Invalid, RequestRefused, parts_o
 from duly.host import Host
 from duly.rules.addable import (
     ADDABLE,
-    AddableField,
-    AddableKind,
-    AddableSecret,
+    OPENAPI,
     Added,
     Rehearsed,
     SettingsState,
-    Takes,
     find_addable,
+    make_table,
 )
+from duly.rules.addable_kind import AddableField, AddableKind, AddableSecret, Takes
+from duly.rules.addable_operation import place_refused
+from duly.rules.openapi import Imported
 from duly.rules.page import places_of
-from duly.words.addable import LABELS
+from duly.words.addable import find_label
 
 REHEARSAL_S_MAX: Final = 60.0
 TOLD_BYTES_MAX: Final = 1024 * 1024
@@ -55,6 +57,7 @@ SAID_BYTES: Final = 4096  # of its errors that are kept: the last of them says w
 CHUNK_BYTES: Final = 64 * 1024
 FOLDER_MODE: Final = 0o755
 CONNECTORS: Final = "connectors"
+OPERATIONS: Final = "operations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,9 @@ class ProjectSetup:
         if name in now.config.connectors:
             raise RequestRefused(code="connection_there", subject=name)
         kind = find_addable(use)
+        table, imported = _make_table(use, given)
         folder = next((given[each.name] for each in kind.keys if each.takes is Takes.FOLDER), None)
         made = None if folder is None else self._prepare_folder(str(folder))
-        table = {"use": use, **given}
         config = replace(now.config, connectors={name: table})
         try:
             host = self._builder.build(replace(now, config=config))
@@ -131,11 +134,18 @@ class ProjectSetup:
             if made is not None:
                 _remove(made)
             # The place in the file is known: what is wrong with what was typed is enough.
-            facts = {"cause": str(error.facts.get("cause") or error)}
+            cause = str(error.facts.get("cause") or error)
+            texts = {key: value for key, value in given.items() if isinstance(value, str)}
+            facts = {"cause": cause, "field": place_refused(cause, texts)}
             raise RequestRefused(code="not_added", subject=name, facts=facts) from error
         file = str(settings_of(self._project))
         origin = host.connectors.origins().get(name)
-        return Added(name, table, origin, file, seen, None if folder is None else str(folder))
+        where = None if folder is None else str(folder)
+        same = imported.operations.items()
+        operations = table.get(OPERATIONS, {})
+        described = frozenset(each for each, one in same if operations[each] is one)
+        omitted = tuple(imported.omitted)
+        return Added(name, table, origin, file, seen, where, described, omitted)
 
     def write(self, added: Added) -> None:
         """Write what was tried, if the settings are as they were then (law 1)."""
@@ -146,7 +156,13 @@ class ProjectSetup:
                 raise ConfigError(code="settings_changed", subject=added.file)
             if added.name in tomllib.loads(text).get(CONNECTORS, {}):
                 raise RequestRefused(code="connection_there", subject=added.name)
-            return put_table(text, place, added.table)
+            operations = added.table.get(OPERATIONS, {})
+            rest = {name: each for name, each in added.table.items() if name != OPERATIONS}
+            text = put_table(text, place, rest)
+            for name, table in operations.items():
+                note = mark_of(table) if name in added.described else ""
+                text = put_table(text, (*place, OPERATIONS, name), table, note=note)
+            return text
 
         try:
             change_file(settings_of(self._project), change)
@@ -156,7 +172,9 @@ class ProjectSetup:
     def take_back(self, added: Added) -> None:
         """Take out what was written."""
         place = (CONNECTORS, added.name)
-        change_file(settings_of(self._project), lambda text: remove_tables(text, [place]))
+        operations = [(*place, OPERATIONS, each) for each in added.table.get(OPERATIONS, {})]
+        places = [*operations, place]
+        change_file(settings_of(self._project), lambda text: remove_tables(text, places))
 
     def _digest(self) -> str:
         file = settings_of(self._project)
@@ -247,6 +265,19 @@ class ProjectSetup:
         return Rehearsed(answer["origins"])
 
 
+def _make_table(use: str, given: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], Imported]:
+    """Return what would be written, and what a description brings of it.
+
+    A description says neither where its service is nor who asks: a person types both.
+    """
+    table, text = make_table(use, given), given.get(OPENAPI)
+    if not isinstance(text, str):
+        return table, Imported()
+    imported = read_openapi_text(text, f"settings.{OPENAPI}")
+    table[OPERATIONS] = {**imported.operations, **table.get(OPERATIONS, {})}
+    return table, imported
+
+
 async def _first_of(stream: asyncio.StreamReader | None) -> bytes:
     """Read to the end, and keep no more than shows that it is too much."""
     assert stream is not None
@@ -274,8 +305,12 @@ def _describe(use: str, target: str) -> AddableKind:
     needs = {each.name: each for each in found.needs}
     fields = []
     for key in kind.keys:
-        label, example = LABELS.get((use, key.name)) or _own(needs[key.name])
-        fields.append(AddableField(key.name, label, example, key.takes, key.is_required))
+        label, example = find_label(use, key.name) or _own(needs[key.name])
+        fields.append(
+            AddableField(
+                key.name, label, example, key.takes, key.is_required, key.group, key.choices
+            )
+        )
     secrets = tuple(AddableSecret(each, each not in kind.optional) for each in kind.secrets)
     return AddableKind(use, tuple(fields), secrets, kind.signs_in)
 

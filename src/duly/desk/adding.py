@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from typing import Final
 
 from duly.desk.base import USER, Desk, HasDesk, Setup
 from duly.desk.origin import check_moves, check_unused
@@ -21,14 +22,15 @@ from duly.desk.secret import check_secret
 from duly.errors import Invalid, RequestRefused, parts_of
 from duly.rules.addable import (
     ONCE_CHARS_MAX,
-    AddableKind,
     AddedConnection,
+    NewConnection,
     SettingsState,
-    check_new_name,
-    check_secrets,
-    read_settings,
+    read_new,
 )
+from duly.rules.addable_kind import AddableKind
 from duly.rules.verb import Scope, act, question
+
+OMITTED_MAX: Final = 100  # parts of a description that are named
 
 
 class Adding(HasDesk):
@@ -71,51 +73,42 @@ class Adding(HasDesk):
         """Write a new connection into the settings; scripts use it when the host was started again.
 
         `kinds` lists what each kind must be told. Programs, statements, addresses of your own
-        network and folders elsewhere are not set here, but on this machine. The same `once` sent
+        network and folders elsewhere are not set here, but on this machine. All that is wrong is
+        told at once: the fact `also` of the error has what is wrong besides. The same `once` sent
         again adds nothing.
         """
         # Rules: G4, A5, A6, K13, K14.
         desk = self._desk()
         setup = _setup_of(desk)
-        name = check_new_name(name)
-        given = read_settings(use, settings or {})
-        typed = check_secrets(use, secrets or {})
-        for each, value in typed.items():
+        new = read_new(use, name, settings or {}, secrets or {})
+        for each, value in new.secrets.items():
             try:
-                check_secret(name, each, value, (name,))
+                check_secret(new.name, each, value, (new.name,))
             except Invalid as error:
                 raise Invalid(**parts_of(error), path=f"secrets.{each}") from None
         once = str(once)[:ONCE_CHARS_MAX]
-        said = sha256(repr((use, name, given, typed)).encode()).digest()
+        said = sha256(repr(new).encode()).digest()
 
         async def add() -> AddedConnection:
             async with desk.adding.turn:
                 before = desk.adding.done.get(once)
                 if before is not None and before[0] == said:
                     return before[1]
-                made = await self._add(desk, setup, use, name, given, typed, by)
+                made = await self._add(desk, setup, new, by)
                 desk.adding.remember(once, said, made)
                 return made
 
         return await desk.complete(add)
 
-    async def _add(
-        self,
-        desk: Desk,
-        setup: Setup,
-        use: str,
-        name: str,
-        given: Mapping[str, str | list[str]],
-        typed: Mapping[str, str],
-        by: str,
-    ) -> AddedConnection:
+    async def _add(self, desk: Desk, setup: Setup, new: NewConnection, by: str) -> AddedConnection:
+        use, name = new.use, new.name
         env, store = desk.parts.env, desk.parts.store
         action = desk.action(by, "add_connection", use)
         if name in desk.parts.outside.connectors:
             raise RequestRefused(code="connection_there", subject=name)
-        if typed and desk.vault is None:
+        if new.secrets and desk.vault is None:
             raise RequestRefused(code="no_vault")
-        added = await env.call_blocking(partial(setup.try_out, use, name, given))
+        added = await env.call_blocking(partial(setup.try_out, use, name, new.settings))
         await check_unused(store, name, added.origin)
         await env.call_blocking(partial(setup.write, added))
         try:
@@ -124,8 +117,10 @@ class Adding(HasDesk):
             # What is written down as the act of no person does not stay in the settings (A6).
             await env.call_blocking(partial(setup.take_back, added))
             raise
-        await _keep(desk, name, typed, by)
-        return AddedConnection(name, use, added.file, added.folder, signs_in=_signs_in(setup, use))
+        await _keep(desk, name, new.secrets, by)
+        return AddedConnection(
+            name, use, added.file, added.folder, _signs_in(setup, use), added.omitted[:OMITTED_MAX]
+        )
 
     @act(scope=Scope.ADMIN, example={})
     async def restart(self, *, by: str = USER) -> None:

@@ -19,7 +19,8 @@ from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.errors import NotFound, RequestRefused, Stale, parts_of, see
-from duly.rules.addable import AddableKind, Added, AddedConnection, Rehearsed, SettingsState
+from duly.rules.addable import Added, AddedConnection, Rehearsed, SettingsState
+from duly.rules.addable_kind import AddableKind
 from duly.rules.delivery import Presence
 from duly.rules.request import check_by
 from duly.rules.source import Source

@@ -177,8 +177,6 @@ def _read(
     if path.rstrip("/").endswith("}") and method == "get":
         table["kind"] = "read_by_id"
     body = _body(spec, operation, arguments, table) if is_change else None
-    if len(arguments) > ARGUMENTS_MAX:
-        raise _Unusable(LeftOut.TOO_MANY, str(ARGUMENTS_MAX))
     if arguments:
         table["arguments"] = arguments
     if query and (is_change or any(name != own for name, own in query.items())):
@@ -288,6 +286,8 @@ def _argument(arguments: dict[str, str], name: str, kind: str, is_needed: bool) 
     own = snake(name)
     if not own:
         raise _Unusable(LeftOut.NO_NAME, name[:100])
+    if len(arguments) >= ARGUMENTS_MAX:  # before a name is sought among thousands that look alike
+        raise _Unusable(LeftOut.TOO_MANY, str(ARGUMENTS_MAX))
     own = _unique(own, arguments)
     arguments[own] = kind if is_needed else f"{kind}?"
     return own

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urljoin
@@ -141,7 +142,7 @@ def read_url(text: str, *, path: str = "url") -> Url:
         raise Invalid(code="url_userinfo", path=path)  # it is not shown: it may be a password
     if fragment is not None:
         raise _wrong(path, "url_fragment", text)
-    if BAD_ESCAPE.search(text) or _has_dots(place):
+    if BAD_ESCAPE.search(text) or has_dots(place):
         raise _wrong(path, "url_path", text)
     scheme = scheme.lower()
     host, port = _split(authority, path)
@@ -163,6 +164,15 @@ def follow_url(base: Url, location: str) -> Url:
 def is_name(host: str) -> bool:
     """Tell whether a host is a name, to be resolved, and no address."""
     return ":" not in host and not NUMERIC.fullmatch(host.rpartition(".")[2])
+
+
+def is_own_address(host: str) -> bool:
+    """Tell whether a host is an address that only a host named in the settings may have (law 3)."""
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return kind_of_address(ip_address(host)) in OPENABLE
+    return False
 
 
 def kind_of_address(address: IpAddress) -> AddressKind:
@@ -253,7 +263,7 @@ def _read_host(host: str, path: str) -> str:
     return host
 
 
-def _has_dots(place: str) -> bool:
+def has_dots(place: str) -> bool:
     """Tell whether a path has a `.` or `..`, also an escaped one: a grant is by path (K4)."""
     parts = re.split(r"[/\\;]", unquote(unquote(place)))
     return not DOTS.isdisjoint(parts)

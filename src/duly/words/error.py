@@ -77,6 +77,7 @@ WANTED: Final[Mapping[str, str]] = {
     "false_alone": "false, or left out",
     "file_to_write": "the name of the file to write",
     "printable_path": "a path without control characters",
+    "empty_of_read": "empty for GET, which changes nothing",
     "folder_below": "a folder below that of the project, such as inbox; no part begins with a dot",
     "folder_of_data": "a folder that holds nothing of the project itself",
     "function": "a function",
@@ -100,6 +101,14 @@ WANTED: Final[Mapping[str, str]] = {
     "message_ids": "a list of at most {most} message ids",
     "no_address": "a text and no address",
     "number": "a number",
+    "operation_arguments": (
+        "names with commas between them, each with its type, as in: title string, due string?"
+    ),
+    "operation_name": "a name that scripts can call, such as add_task",
+    "operation_path": "a path below the address of the service, such as /tasks/{{id}}?all=true",
+    "other_name": "another name: two operations have this one",
+    "place_of_key": "header, field or query: else no call can be told from another",
+    "way_of_sign_in": "bearer, header or basic: it says how the token is sent",
     "one_line": "one line without control characters",
     "real_folder": "a folder, and no link or file",
     "secure_address": "an address that begins with https:// and the name of a host",

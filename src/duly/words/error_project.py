@@ -70,6 +70,13 @@ PROJECTS: Final[Mapping[str, Pair]] = {
         "{subject} is not set on a page[ for {of}].[ {nearest}]",
         "Connect it in a terminal of the host's machine.",
     ),
+    "own_network": (
+        (
+            "{subject} is an address of your own network, which {connector} may not reach unless"
+            " its settings name it."
+        ),
+        "If you mean it, add {setting} to them.",
+    ),
     "connection_there": ("A connection {subject} is there already.", "Choose another name."),
     "name_used_before": (
         "A connection named {subject} was here before, and left a secret or an open change.",

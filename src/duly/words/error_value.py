@@ -15,6 +15,11 @@ VALUES: Final[Mapping[str, Pair]] = {
     "blank": ("{subject} is blank.", "Write a text."),
     "empty": ("{subject} is empty.", "Put at least one entry in it."),
     "missing": ("{subject} is missing[ for {of}].", "Add it."),
+    "unreadable_text": ("The text of {subject} cannot be read: {cause:bare}.", "Correct it."),
+    "no_operation": (
+        "Scripts could do nothing with this service: no operation is described.",
+        "Describe one, paste its OpenAPI text, or name hosts that may be read.",
+    ),
     "by_is_known": (
         "{subject} is not given: who acts is known by the sign-in, or by the process that asks.",
         "Leave it out.",

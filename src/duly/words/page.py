@@ -63,6 +63,12 @@ THE_HOST: Final = "the host"
 NO_MODEL_ASKED: Final = "No model was asked in the last seven days."
 NO_QUESTION: Final = "No question is kept."
 NO_WORKFLOW_YET: Final = "There is no workflow yet."
+FIRST_CONNECT: Final = "Connect the services that your script will use."
+THEN_SCRIPT: Final = (
+    "Get a script: give the guide and your wish to a language model, take one of the project, or"
+    " write one."
+)
+THEN_DEPLOY: Final = "Deploy it below: Duly first says what it would do, and what it asks for."
 SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
 SCRIPT_CHANGED: Final = "Nothing was deployed: the file changed meanwhile. This is how it is now."
@@ -186,7 +192,24 @@ IF_LOST: Final = "If the answer is lost,"
 NO_SECRET: Final = "It names no secret that it needs."
 ONLY_READS: Final = "It changes nothing outside; it only reads."
 SETTINGS_BY_COMMAND: Final = (
-    "Its settings stand in duly.toml and are written by a command, because they name programs:"
+    "Its settings stand in duly.toml. A page changes none: change one by a command on the machine"
+    " of the host, or in the file."
+)
+OLD_SETTINGS: Final = (
+    "It is not tried now: the host still uses the settings as they were. Start the host again"
+    " first."
+)
+UNTRIED: Final = "Nothing has tried it since it was set: a wrong one is noticed at the first call."
+TRIES_NOTHING: Final = "Setting it tries nothing: a wrong one is noticed at the first call."
+PROVE_IT: Final = "Prove it below."
+NOT_AT_ALL: Final = (
+    "This means: if the answer to such a change is lost, it may have been made or not, and Duly"
+    " cannot find out. It does not send it again by itself; you look at the service and say what"
+    " became of it."
+)
+GIVE_KEY: Final = (
+    "If the service takes a key with a change and can be asked by it, say so in the operation (key"
+    " and verify): then Duly finds out by itself."
 )
 LAST_TRIAL: Final = "The last trial:"
 TRIAL: Final = (
@@ -434,6 +457,14 @@ def say_waiting(count: int) -> str:
     """Say how much waits for a connection."""
     runs = "1 run waits" if count == 1 else f"{count} runs wait"
     return f"{runs} for this connection. A new secret lets them go on; so does this button:"
+
+
+def say_untried(secret: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Say that a secret was set and no change was proven with it; "" where there is no such."""
+    proven = [each["answering"]["proven_at"] for each in tools if each["needs_trial"]]
+    if secret["set_at"] is None or any(proven):
+        return ""
+    return UNTRIED if proven else TRIES_NOTHING
 
 
 def say_lacks(found: Mapping[str, Any], *, is_tried: bool = False) -> str:

@@ -18,18 +18,21 @@ from typing import Any
 import click
 
 from duly.api.build import build_host
+from duly.api.command_text import describe_setting, tell_settings
 from duly.api.connecting import (
     CONNECTORS,
+    check_reach,
     compare,
     find_needs,
     list_kinds,
+    list_settings,
     read_openapi,
     write_settings,
 )
 from duly.api.project import Project, find_project
 from duly.api.settings_text import write_value
 from duly.api.text import visible
-from duly.errors import DulyError, NotFound, RequestRefused
+from duly.errors import DulyError, RequestRefused
 from duly.faces.cli.base import (
     EXIT_FAILED,
     Declined,
@@ -53,26 +56,21 @@ from duly.words.openapi import say_omission
 SHOWN_MAX = 20  # omissions of a description
 
 
-def show_kinds(ctx: click.Context, option: click.Parameter, is_asked: bool) -> None:
+def show_kinds() -> None:
     """Name every kind of connector with where it comes from."""
-    if not is_asked:
-        return
     kinds = list_kinds()
     width = max(len(name) for name, _ in kinds)
     for name, kind in kinds:
         click.echo(visible(f"{name:{width}}  {'built in' if kind is None else tell_kind(kind)}"))
-    ctx.exit()
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--list",
+    "is_listed",
     is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=show_kinds,
-    help="List the kinds of connectors, and where each comes from.",
+    help="List the kinds of connectors, or with a kind as NAME all its settings.",
 )
 @click.option("--use", metavar="KIND", help="The kind of connector, for one that is new.")
 @click.option(
@@ -97,7 +95,8 @@ def show_kinds(ctx: click.Context, option: click.Parameter, is_asked: bool) -> N
 @pass_face
 def connect(
     face: Face,
-    name: str,
+    name: str | None,
+    is_listed: bool,
     use: str | None,
     given: Sequence[str],
     openapi: Path | None,
@@ -116,14 +115,25 @@ def connect(
 
     \b
     Examples:
+      duly connect --list sql
       duly connect mail --use mail
       duly connect shop --openapi shop.yaml
       duly connect notes --use mcp --set command=/usr/bin/notes-server
     """
+    if is_listed:
+        if name is None:
+            show_kinds()
+        else:
+            for line in _tell_settings(face.project, name, "NAME"):
+                click.echo(visible(line))  # a command that is broken into lines is not copied
+        return
+    if name is None:
+        raise click.UsageError("Name the connection: duly connect NAME --use KIND.")
     project = _settings(face, name, use, _read_given(given), openapi, is_yes=yes)
     if (told := tell_foreign(project, name)) is not None:
         say(told)
     again = replace_face(face, project)
+    _check_current(again, name)
     shown = _ask(again, name)
     signing = shown["sign_in"]
     granted = "" if signing is None else signing["secret"]
@@ -167,12 +177,20 @@ def replace_face(face: Face, project: Project) -> Face:
     return Face(face.given, face.is_debug, _project=[project])
 
 
+def _check_current(face: Face, name: str) -> None:
+    """Stop where the running host does not use the settings as they are: it would try others."""
+    state: Any = face.call("settings")
+    if name in state["added"] or name in state["changed"]:
+        word = "know" if name in state["added"] else "use the new settings of"
+        hint(
+            f"The running host does not {word} {name} yet. Start it again (`duly restart`, or"
+            f" Start again on the page), then go on: `duly connect {name}`."
+        )
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
 def _ask(face: Face, name: str) -> dict[str, Any]:
-    try:
-        answer = face.call("connection", connector=name)
-    except NotFound:
-        hint(f"The running host does not know {name} yet: restart it, then connect again.")
-        raise click.exceptions.Exit(EXIT_FAILED) from None
+    answer = face.call("connection", connector=name)
     assert isinstance(answer, dict), answer
     return answer
 
@@ -214,7 +232,7 @@ def _settings(
     table = None
     if there is None:
         use = use or _choose()
-        table = {"use": use, **_needed(project, use, values)}
+        table = {"use": use, **_needed(project, use, name, values)}
     operations = {**(there or {}).get("operations", {})}
     operations |= {each.name: dict(each.table) for each in chosen}
     whole = {**(table or {**(there or {}), **values})}
@@ -245,26 +263,46 @@ def _settings(
 def _try(project: Project, name: str, table: Mapping[str, Any]) -> None:
     """Build the connector before anything of it is written."""
     config = replace(project.config, connectors={name: dict(table)})
-    build_host(replace(project, config=config), with_extensions=False)
+    host = build_host(replace(project, config=config), with_extensions=False)
+    check_reach(project, name, table, host.connectors.origins().get(name))
 
 
-def _needed(project: Project, use: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask for each setting that was not given."""
+def _needed(project: Project, use: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for each setting that was not given; without a terminal, say all of them at once."""
     found = dict(values)
-    for each in find_needs(project, use):
-        if each.name in found:
-            continue
-        if not is_terminal():
-            if each.is_required:
-                raise click.UsageError(f"Say it: --set {each.name}={each.example or '…'}")
-            continue
-        example = f", such as {each.example}" if each.example else ""
+    missing = [each for each in find_needs(project, use) if each.name not in found]
+    if not is_terminal():
+        if lacking := [each.name for each in missing if each.is_required]:
+            for line in _tell_settings(project, use, name):
+                hint(line)
+            wanted = " ".join(f"--set {each}=…" for each in lacking)
+            raise click.UsageError(f"{visible(use)} must be told more: {wanted}")
+        return found
+    for each in missing:
+        label, like = describe_setting(use, each.name, each.label, each.example)
+        example = f", such as {like}" if like else ""
         left = "" if each.is_required else " (may be empty)"
-        asked = visible(f"{each.name}: {each.label}{example}{left}")
+        asked = visible(f"{each.name}: {label}{example}{left}")
         typed: str = click.prompt(asked, default=None if each.is_required else "", err=True)
         if typed:
-            found[each.name] = typed
+            found[each.name] = _read_table(typed)
     return found
+
+
+def _tell_settings(project: Project, use: str, name: str) -> list[str]:
+    """Name every setting of a kind, with a command that is complete."""
+    found = list_settings(project, use)
+    rows = [(each.name, each.label, each.example, each.is_required) for each in found]
+    return tell_settings(use, name, rows)
+
+
+def _read_table(typed: str) -> Any:
+    """Read what was typed as a list or a table of TOML, where it is one; else it is a text."""
+    try:
+        value = tomllib.loads(f"value = {typed}")["value"]
+    except tomllib.TOMLDecodeError:
+        return typed
+    return value if isinstance(value, dict | list) else typed
 
 
 def _choose() -> str:
@@ -338,7 +376,7 @@ def _prove(face: Face, tool: Mapping[str, Any], *, is_yes: bool) -> None:
     last = tool["last"]
     if last is not None:
         voided = "" if last["is_current"] else " (before settings or secrets changed, or a restore)"
-        said = f": {last['said']}" if last["said"] else ""
+        said = f": {last['said'].rstrip('.')}" if last["said"] else ""
         hint(f"{name}: {say_trial(last['status'], last['fault'])}{said}{voided}.")
     args = None
     if tool["args"] is None:
@@ -366,5 +404,5 @@ def _prove(face: Face, tool: Mapping[str, Any], *, is_yes: bool) -> None:
         hint(f"{name} is not proven: {error}")
         return
     ended = made["last"]
-    said = f": {ended['said']}" if ended["said"] else ""
+    said = f": {ended['said'].rstrip('.')}" if ended["said"] else ""
     say(f"{name}: {say_trial(ended['status'], ended['fault'])}{said}.")

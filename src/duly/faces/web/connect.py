@@ -19,6 +19,7 @@ from starlette.responses import Response
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
 from duly.errors import Invalid
+from duly.faces.web.add import ask_settings
 from duly.faces.web.body import read_arguments
 from duly.faces.web.form import go
 from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
@@ -43,9 +44,9 @@ def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
 
 async def connection(request: Request) -> Sheet:
     """Show what a connection needs, and what was proven with the account."""
-    found = await _ask(visit_of(request).session, request.path_params["name"])
-    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": None}
-    return Sheet("connect.html", told)
+    session = visit_of(request).session
+    found = await _ask(session, request.path_params["name"])
+    return Sheet("connect.html", await _tell(session, found))
 
 
 async def ask_foreign(visit: Visit) -> list[dict[str, Any]]:
@@ -69,8 +70,7 @@ async def begin_sign_in(request: Request) -> Response:
     begun: Any = await session.call("begin_oauth", connector=name, device=is_device)
     found = await _ask(session, name)
     shown = {**begun, "is_early": False}
-    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": shown}
-    return render(request, "connect.html", WELL, **told)
+    return render(request, "connect.html", WELL, **await _tell(session, found, begun=shown))
 
 
 async def look_sign_in(request: Request) -> Response:
@@ -87,8 +87,7 @@ async def look_sign_in(request: Request) -> Response:
     found = await _ask(session, name)
     code = form.get("user_code", "")[:CODE_CHARS_MAX]
     begun = {"ticket": form["ticket"], "user_code": code, "address": "", "is_early": True}
-    told = {"each": found, "seen": _digests(found), "is_changed": False, "begun": begun}
-    return render(request, "connect.html", WELL, **told)
+    return render(request, "connect.html", WELL, **await _tell(session, found, begun=begun))
 
 
 async def prove(request: Request) -> Response:
@@ -102,11 +101,24 @@ async def prove(request: Request) -> Response:
     found = await _ask(session, name)
     seen = _digests(found)
     if seen.get(tool) != form["seen"]:
-        told = {"each": found, "seen": seen, "is_changed": True, "begun": None}
+        told = await _tell(session, found, is_changed=True)
         return render(request, "connect.html", CONFLICT, **told)
     given = [("args", form["args"])] if form.get("args") else []
     await session.call("prove", tool=tool, **read_arguments(VERBS["prove"], given))
     return go(request, f"connect/{name}")
+
+
+async def _tell(
+    session: Session, found: Any, *, is_changed: bool = False, begun: Any = None
+) -> dict[str, Any]:
+    """Return what the page shows: the connection, and whether its settings have changed since."""
+    return {
+        "each": found,
+        "seen": _digests(found),
+        "is_changed": is_changed,
+        "begun": begun,
+        "settings": await ask_settings(session),
+    }
 
 
 async def _ask(session: Session, name: str) -> Any:

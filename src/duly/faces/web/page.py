@@ -93,6 +93,8 @@ async def home(writers: model.Writers, request: Request) -> Sheet:
         "is_cut_short": len(workflows) == PAGE_ROWS_MAX,
         "has_model": await writers.find(session),
         "paused": [each["name"] for each in workflows if each["paused"]],
+        # A person who begins has not found Tools yet; later the files are not read for each look.
+        "settings": None if workflows else await add.ask_settings(session),
         "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
     }
     return Sheet("home.html", facts)
