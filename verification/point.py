@@ -152,6 +152,11 @@ class PointedTransaction:
         return self._tx.timeline
 
     @property
+    def started(self) -> int | None:
+        """When the server began."""
+        return self._tx.started
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with."""
         return self._tx.seal_key

@@ -102,6 +102,7 @@ def test_few_statements_are_its_own() -> None:
         "replace_key",
         "ring",
         "server_clock",
+        "server_started",
         "server_timeline",
         "set_limits",
     }

@@ -96,7 +96,7 @@ class Pausing(AtOnce):
         self._here = here
         self._go_on = go_on
         self.clock_ms = 0
-        self.timeline = tx.timeline
+        self.timeline, self.started = tx.timeline, tx.started
         self.host = tx.host
         self.seal_key = tx.seal_key
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.env import Loop
-from duly.errors import Fenced, StoreOlder
+from duly.errors import Fenced, Stale, StoreOlder
 from duly.rules.standing import Code
 from duly.store import Store
 from duly.store.claim import EVICTED_KEPT_MS
@@ -18,6 +18,9 @@ from tests.postgres.test_slot import BARRIER, HOST, LEASE_MS, OTHER, READ, TIMES
 from tests.postgres.world import Place, say
 
 ACTION = Action("action", "duly", "pause")
+WORKFLOW = (
+    "insert into workflow (id, name, counter, created_at) values ('w', 'w', 0, 0) returning 1"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +151,46 @@ async def test_a_host_that_was_evicted_or_has_left_is_no_sign_of_an_older_store(
         await backend.transact(take, BARRIER)
     assert await last(backend) == 2
     await plain.close()
+
+
+@pytest.mark.parametrize("way", ["it compares", "it is evicted", "it leaves"])
+async def test_after_a_start_of_the_server_nothing_is_claimed_before_all_have_compared(
+    backend: PostgresBackend, way: str
+) -> None:
+    """H10: another host may have claimed it and sent after the moment that was brought back."""
+    await backend.transact(lambda tx: say(tx, WORKFLOW), BARRIER)
+    other, store = backend.alone(), Store(backend)
+    await Store(other).join(OTHER, now=0, lease_ms=LEASE_MS)
+    other.write_as(lambda: OTHER, TIMES)
+    for each in (backend, other):
+        await each.transact(take, BARRIER)
+        await lose_connections(each)
+        each.beside.started = lambda: 2
+    with pytest.raises(Stale):
+        await store.claim(HOST, "w")
+    if way == "it compares":
+        await other.transact(take, BARRIER)
+    elif way == "it leaves":
+        await Store(other).leave(OTHER)
+    else:
+        await evict(backend, OTHER)
+    assert (await store.claim(HOST, "w")).epoch == 1
+    await other.close()
+
+
+async def test_a_host_that_is_here_again_is_waited_for_until_it_has_compared(
+    backend: PostgresBackend,
+) -> None:
+    """H10: it was told something as another host; one that is new was told nothing."""
+    await backend.transact(lambda tx: say(tx, WORKFLOW), BARRIER)
+    other, store = backend.alone(), Store(backend)
+    await Store(other).join(OTHER, now=0, lease_ms=LEASE_MS, is_again=True)
+    other.write_as(lambda: OTHER, TIMES)
+    with pytest.raises(Stale):
+        await store.claim(HOST, "w")
+    await other.transact(take, BARRIER)
+    assert (await store.claim(HOST, "w")).epoch == 1
+    await other.close()
 
 
 async def test_traces_of_hosts_go_after_a_month(backend: PostgresBackend) -> None:

@@ -405,7 +405,7 @@ def test_connections_that_enter_at_once_are_all_compared_later() -> None:
 class _Meanwhile:
     """A transaction in which another connection of the host is told of its next write."""
 
-    timeline = None
+    timeline = started = None
     clock_ms = 0
 
     def __init__(self, other: Slot) -> None:

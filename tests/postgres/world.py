@@ -144,7 +144,7 @@ class PostgresWorld(World):
         url = address(self._place.folder, self._name)
         backend = await open_postgres(url, VirtualEnv(), schema=SCHEMA)
         backend.beside.clock = lambda: 0  # as SQLite's, so that leases can be compared
-        backend.beside.timeline = lambda: None
+        backend.beside.timeline = backend.beside.started = lambda: None
         self._backend, self.store = backend, self._make(backend)
         return self
 

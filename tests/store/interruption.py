@@ -50,7 +50,7 @@ class InterruptedTransaction:
         self._transaction = transaction
         self.seal_key = transaction.seal_key
         self.clock_ms = transaction.clock_ms
-        self.timeline = transaction.timeline
+        self.timeline, self.started = transaction.timeline, transaction.started
         self.host = transaction.host
         self._interruption = interruption
 

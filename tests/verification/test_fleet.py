@@ -58,6 +58,13 @@ BACK_AND_DEAD = FleetScenario(
     has_long_keys=True,
 )
 REGRESSIONS = {
+    "another host claimed what was free again before its sender had compared": FleetScenario(
+        shape=Shape.PRODUCE,
+        tool=Tool.ASKED,
+        mails=2,
+        mishaps=(Mishap(What.ROLL_BACK, 8.0, "after send"),),
+        dice=1_920_867_117,
+    ),
     "a host that had waited for its send could not leave, and its wait was counted": FleetScenario(
         shape=Shape.BATCH,
         tool=Tool.ASKED,

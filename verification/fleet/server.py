@@ -273,9 +273,12 @@ class Server:
         if not request.answer.done():
             request.answer.set_result(result)
 
+    def _clocked(self, tx: Transaction) -> Transaction:
+        return _ServerTransaction(tx, self.clock_ms, self.timeline, self.life)
+
     def _read(self, request: Request[Any]) -> tuple[Any, None]:
         def clocked(tx: Transaction) -> Any:
-            return request.body(_ServerTransaction(tx, self.clock_ms, self.timeline))
+            return request.body(self._clocked(tx))
 
         return self.database.read(clocked), None
 
@@ -288,7 +291,7 @@ class Server:
         verb, changes = request.verb, self.database.changes
 
         def whole(tx: Transaction) -> tuple[Any, tuple[Commit, Seen | None]]:
-            clocked = _ServerTransaction(tx, self.clock_ms, self.timeline)
+            clocked = self._clocked(tx)
             result = request.body(clocked)
             is_counter = verb in OF_COUNTERS and self.database.changes == changes + 1
             after = self.now if is_counter else self._see_fleet(tx)
@@ -331,12 +334,13 @@ def find_fence(body: Any) -> Fence | None:
 
 
 class _ServerTransaction:
-    """A transaction whose clock and timeline are the server's."""
+    """A transaction whose clock, timeline and start are the server's."""
 
-    def __init__(self, tx: Transaction, clock_ms: int, timeline: int) -> None:
+    def __init__(self, tx: Transaction, clock_ms: int, timeline: int, started: int) -> None:
         self._tx = tx
         self.clock_ms = clock_ms
         self.timeline = timeline
+        self.started = started
         self.host: str | None = None
 
     def all(self, statement: str, /, **parameters: Any) -> list[Row]:

@@ -118,7 +118,10 @@ class Lease:
         lease_ms = self.times.lease_ms
         named = {"name": self._name, "machine": self._machine}
         now, offers = self._env.now_ms(), self.offers()
-        clock = await self._store.join(host_id, now=now, lease_ms=lease_ms, **named, offers=offers)
+        was_here = self.host_id != ""
+        clock = await self._store.join(
+            host_id, now=now, lease_ms=lease_ms, **named, offers=offers, is_again=was_here
+        )
         self.shares, self.kin_of = Shares(host_id, {host_id: self._machine}), {}
         assert clock is not None, host_id
         self._see_clock(clock)

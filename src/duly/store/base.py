@@ -72,6 +72,10 @@ class Transaction(Protocol):
         """Which history a server tells: a promotion begins another; None in a file (H10)."""
 
     @property
+    def started(self) -> int | None:
+        """Which start of a server this is: a disk is brought back before it; None in a file (H10)."""
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with, if there is one; it is not in the database (L15)."""
 

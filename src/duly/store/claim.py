@@ -11,7 +11,10 @@ Law 5  A host of a fleet that is evicted, or leaves, leaves a trace. A host that
        one came after the moment to which the store was brought back (`slot.py`, H10).
 Law 6  After a promotion, what a gone host held is paused, unless that host has compared what it was
        told on the new timeline (H10).
-Law 7  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
+Law 7  After each start of the server nothing is claimed before every other host that is here has
+       compared what it was told: the store may have been brought back to a moment before another
+       one claimed it and sent (H10). A host that does not come back is evicted.
+Law 8  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
        host that has not said it, as one of an older version, claims everything.
 """
 
@@ -31,7 +34,7 @@ from duly.store import statements
 from duly.store.base import Fence, Transaction
 from duly.store.parameter import as_set
 from duly.store.record import Action
-from duly.store.upkeep import EVICTED, LEFT, TIMELINE, note_restore
+from duly.store.upkeep import EVICTED, LEFT, MET, TIMELINE, note_restore
 
 EVICTED_KEPT_MS: Final = 30 * 86_400_000  # a host may stand still for so long, and then go on
 LEFT_KEPT_MS: Final = 86_400_000
@@ -82,10 +85,12 @@ def join(
     name: str | None = None,
     machine: str | None = None,
     offers: Offers | None = None,
+    is_again: bool = False,
 ) -> int | None:
     """Write that a host is here; one without a lease has the file's lock, and is alone (H6).
 
-    Return what the database's clock shows, by which its lease counts.
+    One that is here again was told something as another, and has not compared it (law 7). Return
+    what the database's clock shows, by which its lease counts.
     """
     if lease_ms is None:
         tx.write("leave_all")
@@ -96,6 +101,8 @@ def join(
     tx.write("join_host", **named, offers=text, lease_until=lease_until, now=now)
     if offers is not None:
         tx.write("put_offers", id=host_id, tools=as_set(offers.tools))
+    if (started := tx.started) is not None:
+        tx.write("put_upkeep", name=f"{MET}{host_id}", at=0 if is_again else started)
     return clock
 
 
@@ -164,6 +171,7 @@ def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, no
     if not tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms):
         return False
     assert found is not None, host_id
+    tx.write("drop_upkeep", name=f"{MET}{host_id}")
     _leave_trace(tx, EVICTED, host_id)
     if found[1] not in (None, tx.timeline):  # none: it came before hosts wrote one (schema 5)
 
@@ -205,6 +213,7 @@ def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
     found = tx.one("find_host", id=host_id)
     if found is not None and found[0] is not None:
+        tx.write("drop_upkeep", name=f"{MET}{host_id}")
         _leave_trace(tx, LEFT, host_id)
     tx.write("leave_host", id=host_id)
 
@@ -230,7 +239,8 @@ def claim(
 ) -> Fence:
     """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
 
-    Refuse also one for which the host lacks a tool, or that is not within its share (H7).
+    Refuse also one for which the host lacks a tool, or that is not within its share (H7), and all
+    while another host has still to compare what it was told (law 7).
 
     One whose machine is gone is taken to stand in for that machine (H7): `gone` of the fence.
 
@@ -238,6 +248,9 @@ def claim(
     would wait for ever.
     """
     check_lease(tx, host_id)
+    started = tx.started
+    if started is not None and tx.one("find_unmet", host=host_id, started=started) is not None:
+        raise Stale(code="leased", subject=workflow_id)
     kin = tx.one("find_kin", id=workflow_id)
     if kin is not None and not is_within(_kin(*kin)):
         raise Stale(code="leased", subject=workflow_id)

@@ -72,13 +72,14 @@ class _Bit(Loader):
 class Beside:
     """What a transaction knows that is not in the database: the host that writes, and a key.
 
-    Without a host nothing is counted. A test may bring another clock and another timeline.
+    Without a host nothing is counted. A test may bring another clock, timeline and start.
     """
 
     find_key: FindKey = lambda: OPEN_KEY
     find_host: Callable[[], str] | None = None
     clock: Callable[[], int] | None = None
     timeline: Callable[[], int | None] | None = None
+    started: Callable[[], int | None] | None = None
     times: LeaseTimes = DEFAULT_TIMES
     slots: HostSlots = field(default_factory=HostSlots)
     # Called in the transaction that enters a slot: a promotion is noted before anything else.
@@ -152,6 +153,14 @@ class PostgresTransaction(NamedStatements):
             return self._beside.timeline()
         ((number,),) = self.all("server_timeline")
         return int(number)
+
+    @property
+    def started(self) -> int | None:
+        """Which start of the server this is, and which database of it (H10)."""
+        if self._beside.started is not None:
+            return self._beside.started()
+        ((moment,),) = self.all("server_started")
+        return int(moment)
 
     @property
     def seal_key(self) -> bytes | None:

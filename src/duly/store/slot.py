@@ -14,7 +14,8 @@ Law 3  Each entry compares what all connections of the host were told. A counter
 Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
        died. Their host has lost track of its runs, and claims them anew (R7).
 Law 5  A host that has compared on the server's timeline says so in its row. A host whose lease was
-       over by then says nothing: another one may have taken its place in what was lost.
+       over by then says nothing: another one may have taken its place in what was lost. Since which
+       start of the server it has compared is said beside it: others wait for that (`claim.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from threading import Lock
 
 from duly.errors import Fenced, StoreOlder
 from duly.store.base import Durability, Row, Transaction
+from duly.store.upkeep import MET
 
 NAME = "PostgreSQL"
 
@@ -163,6 +165,8 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
     # A lease that is over may have led to an eviction that is lost.
     if is_promoted and not tx.run("confirm_host", id=host_id, timeline=timeline, clock=tx.clock_ms):
         raise Fenced(code="lapsed", subject=host_id)
+    if (started := tx.started) is not None and host_id:
+        tx.write("put_upkeep", name=f"{MET}{host_id}", at=started)
     lacking = any(lacks(each, each.told_seq) for each in told if each.host_id == host_id)
     return Entered(Slot(number, host_id, found[0], found[1]), timeline, lacking, compared)
 

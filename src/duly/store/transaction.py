@@ -125,6 +125,11 @@ class NamedTransaction(NamedStatements):
         return None
 
     @property
+    def started(self) -> int | None:
+        """A file has no server (H10)."""
+        return None
+
+    @property
     def seal_key(self) -> bytes | None:
         """The key that rows are sealed with, which is not in the database (L15)."""
         return self.find_key()

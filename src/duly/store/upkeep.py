@@ -36,6 +36,7 @@ LOST_LAST: Final = "lost last"  # the same, once everything is paused; kept for 
 BLIND: Final = (
     "blind "  # followed by a cause and a moment: why what is blind since then is so (H10)
 )
+MET: Final = "met "  # since which start of the server a host has compared what it was told (H10)
 TIMELINE: Final = "timeline"  # of the server, as it was seen last (H10)
 EVICTED: Final = (
     "evicted "  # followed by the id of a host: since when it is not here any more (H10)

@@ -104,6 +104,10 @@ insert into store (version) values (:version)
 -- Each promotion of a standby begins another timeline; the name of the log begins with it (H10).
 select cast(('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32) as integer)
 
+-- server_started
+-- Which run of the server, and which database of it: a disk that is brought back needs a new run, a dump another database (H10).
+select (extract(epoch from pg_postmaster_start_time()) * 1000)::bigint * 4096 + (select oid::bigint % 4096 from pg_database where datname = current_database())
+
 -- before_get_timeline
 -- Of two hosts that notice a promotion one waits for the other, and finds it noted (H10).
 select 1 from store for no key update

@@ -58,6 +58,11 @@ delete from upkeep where name in (select t.name from (
 -- Whether a host is rightly missing (H10).
 select name from upkeep where name in ('evicted ' || :host, 'left ' || :host)
 
+-- find_unmet
+-- A host that is here and has not compared what it was told since the server began (H10); none that came before hosts said so.
+select h.id from host h join upkeep u on u.name = 'met ' || h.id
+where h.id <> :host and h.lease_until is not null and u.at <> :started limit 1
+
 -- get_timeline
 -- On which timeline the store was seen last, if it is on a server (H10).
 select at from upkeep where name = 'timeline'
