@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,59 @@ async def test_a_table_made_by_hand_that_keeps_no_record_is_refused(
         with pytest.raises(Refused):
             await sql.add(call(attempt=attempt), **call().args)
     assert books.run("select count(*) from invoice") == [(0,)]
+
+
+KEPT_OUT = {
+    FileBooks: "create trigger no before {what} on duly_calls when new.key = 'k1'"
+    " begin select raise(ignore); end",
+    ServerBooks: "create function no() returns trigger language plpgsql as 'begin"
+    " if new.key = ''k1'' then return null; end if; return new; end';"
+    " create trigger no before {what} on duly_calls for each row execute function no()",
+}
+
+
+@pytest.mark.parametrize("what", ["insert", "update"])
+async def test_no_change_is_made_whose_record_a_trigger_keeps_out(books: Books, what: str) -> None:
+    """L5, L7: else its absence would be certain, and it would be made again."""
+    own(books, CREATE)
+    for each in (
+        [KEPT_OUT[FileBooks]] if isinstance(books, FileBooks) else KEPT_OUT[ServerBooks].split("';")
+    ):
+        is_function = each.startswith("create function")
+        books.run(each.format(what=what) + ("'" if is_function else ""))
+    sql: Any = books.make()
+    with pytest.raises(Refused) as refused:
+        await sql.add(call(), **call().args)
+    assert refused.value.code == WRONG_SET_UP
+    assert books.run("select count(*) from invoice") == [(0,)]
+
+
+async def test_a_check_tries_a_record_as_large_as_that_of_a_call(
+    tmp_path: Path, server_folder: Path
+) -> None:
+    """K10: a table that takes only short keys, short results or small numbers is found."""
+    columns = "key text primary key", "result text", "sent_ms bigint"
+    narrow = "key varchar(20) primary key", "result varchar(20)", "sent_ms integer"
+    books = ServerBooks(server_folder, user_of(tmp_path))
+    for wide, small in zip(columns, narrow, strict=True):
+        own(books, CREATE.replace(wide, small))
+        (fault,) = await books.make()._check()
+        assert "not as Duly needs it" in fault.message, small
+        books.run("drop table duly_calls")
+
+
+async def test_first_calls_at_once_are_all_made_also_where_a_role_is_stricter(
+    tmp_path: Path, server_folder: Path
+) -> None:
+    """L4: the one that waited sees the table that the other has made."""
+    books = ServerBooks(server_folder, user_of(tmp_path))
+    books.run(f'alter role "{books.user}" set default_transaction_isolation = serializable')
+    sql: Any = books.make()
+    calls = [call(f"k{each}", id=each, customer="Ada", total=1) for each in range(12)]
+    found = await asyncio.gather(
+        *(sql.add(each, **each.args) for each in calls), return_exceptions=True
+    )
+    assert not [each for each in found if isinstance(each, Refused)]
 
 
 async def test_an_account_that_may_make_no_table_is_told_how_it_is_made(

@@ -70,6 +70,18 @@ async def test_the_owner_says_which_posts_are_the_same_event(
         assert len(await each.web.host.events("invoices")) == count
 
 
+async def test_a_content_that_is_not_taken_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G12, T5: an id that came before, in another field, is no new event; no sender reads that."""
+    async with said(tmp_path, id_from="field", id_name="id") as each:
+        assert (await each.send(WISH)).status == 202
+        await each.web.host.skip("invoices", "mail.received", "7")
+        assert "not taken" not in caplog.text
+        assert "dropped" in (await each.send(OTHER)).text
+        assert "not taken: another content with the id 7 is done already" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("terms", "bodies"),
     [

@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+import duly.web
+from duly.api.build import build_host
+from duly.api.project import find_project
 from duly.errors import NotDeployed, RequestRefused
 from duly.faces.web.lack import Lacks
 from duly.rules.source import EXAMPLE
@@ -93,6 +96,35 @@ async def test_all_that_is_shown_is_allowed_by_its_button_or_by_every_tick(tmp_p
         again = await post(web.app, headers, "/preview", pasted(f"{text}\n# more\n"))
         assert "allowed already" in again.text
         assert "checkbox" not in again.text
+
+
+async def test_what_was_not_shown_is_not_allowed_by_the_button_that_allows_all(
+    tmp_path: Path,
+) -> None:
+    """A1: a connection that was added between the look and the click asks for one thing more."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        before, mark, after = (
+            (tmp_path / "workflows" / "welcome.py")
+            .read_text()
+            .partition('await ctx.publish("letter')
+        )
+        text = f'{before}await ctx.crm.write(path=path, text="x")\n            {mark}{after}'
+        sent = shown_form((await post(web.app, headers, "/preview", pasted(text))).text)
+    settings = tmp_path / "duly.toml"
+    settings.write_text(f'{settings.read_text()}\n[connectors.crm]\nuse = "files"\npath = "crm"\n')
+    (tmp_path / "crm").mkdir()
+    async with build_host(find_project(str(tmp_path), {}, tmp_path)) as host:
+        app = duly.web.app(host)
+        reply = await post(app, headers, "/deploy-script", {**sent, "grant": "true"})
+        assert (reply.status, await host.workflows()) == (409, ())
+        page = Page(reply.text)
+        assert words.SCRIPT_CHANGED in page.text
+        assert "allow.crm.write" in [given.get("name") for _, given in page.elements]
+        again = {**shown_form(reply.text), "grant": "true"}
+        assert (await post(app, headers, "/deploy-script", again)).status == 303
+        granted = {each.capability for each in await host.grants("welcome")}
+        assert granted == {"crm.write", "inbox.read", "outbox.write"}
 
 
 @pytest.mark.parametrize(

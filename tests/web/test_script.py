@@ -55,7 +55,7 @@ async def test_a_script_is_deployed_as_it_was_shown_or_not_at_all(tmp_path: Path
         path = folder.scripts / "invoices.py"
         path.write_text(EXAMPLE["text"].replace("invoices", "payments"))
         reply = await look("/deploy-script", name="invoices.py", seen=seen)
-        assert (reply.status, "the file changed meanwhile" in reply.text) == (409, True)
+        assert (reply.status, "this changed meanwhile" in reply.text) == (409, True)
         assert not await web.host.workflows()
         path.write_text(EXAMPLE["text"])
         reply = await look("/deploy-script", name="invoices.py", seen=seen)

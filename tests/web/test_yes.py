@@ -13,7 +13,7 @@ from duly.testing import Fault, Stage
 from duly.words import page as words
 from tests.connectors.books import FileBooks
 from tests.desk.golden.situation import said_yes_before
-from tests.desk.situation import ASKED, ready, run
+from tests.desk.situation import ASKED, LONG_S, UNSURE, ready, run
 from tests.desk.test_approval import proposed
 from tests.engine.stand import CONSUMER, NAME, PRODUCER, TOOL, consumer, flow, producer
 from tests.web.stand import ask, serving
@@ -92,6 +92,55 @@ async def test_only_what_the_ledger_calls_not_done_is_said_to_have_changed_nothi
     play, again = await said_yes_before(duly_world)
     play.tamper("update mutation set status = 'skipped' where id <> ?", again)
     assert "tried" not in (await play.host.why(again)).reason.facts
+
+
+async def test_of_what_a_person_settled_no_card_says_that_nothing_was_changed(
+    duly_world: Stage,
+) -> None:
+    """U7, L12: the outside made the change, and a person was wrong about it."""
+    play = await ready(duly_world, None, Fault.AMBIGUOUS, reconcile=UNSURE, policy=ASKED)
+    await play.drain()
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash)
+    async with play.host.running():
+        await duly_world.advance(LONG_S)
+    await play.host.settle(shown.mutation, "did_not_happen")
+    async with play.host.running():
+        await duly_world.advance(600)
+    (again,) = await play.host.approvals()
+    assert again.mutation != shown.mutation
+    assert "tried" not in (await play.host.why(NAME)).reason.facts
+    app, headers = duly.web.app(play.host), await signed(play)
+    assert words.NOTHING_CHANGED not in (await ask(app, "/", headers=headers)).text
+
+
+@pytest.mark.parametrize("fault", [Fault.OK, Fault.REFUSE])
+async def test_an_address_that_names_a_call_nobody_approved_does_not_call_it_approved(
+    fault: Fault, duly_world: Stage
+) -> None:
+    """G14: anybody may write a link; what it says is what the ledger says."""
+    play = await run(duly_world, None, fault)
+    row = await play.row()
+    app, headers = duly.web.app(play.host), await signed(play)
+    text = (await ask(app, f"/?did={row.id}", headers=headers)).text
+    assert f'data-key="did {row.id}"' in text
+    assert "Approved." not in text
+
+
+async def test_a_yes_whose_call_waits_for_a_connection_is_said_to_be_given(
+    duly_world: Stage,
+) -> None:
+    """U7: the call is proposed again and its yes stands."""
+    play = await run(duly_world, None, Fault.AUTH, policy=ASKED)
+    (shown,) = await play.host.approvals()
+    app, headers = duly.web.app(play.host), await signed(play)
+    fields = {"mutation": shown.mutation, "seen": shown.hash}
+    await post(app, headers, "/act/approve", fields)
+    await play.drain()
+    assert (await play.row()).status == "proposed"
+    text = (await ask(app, f"/?did={shown.mutation}", headers=headers)).text
+    assert "<strong>Approved.</strong>" in text
+    assert "Not decided." not in text
 
 
 async def test_what_was_never_sent_is_nowhere_called_sent(duly_world: Stage) -> None:

@@ -39,7 +39,11 @@ FETCH_ROWS: Final = 50
 RETURNED_ROWS_MAX: Final = 1_000  # of a change
 # The first row of the table of calls: it says since when the table has been kept.
 FIRST_KEY: Final = ""
-TRIAL_KEY: Final = "duly check"  # of a row that is taken back; no key of a call has a space in it
+# Of a row that is taken back; no key of a call has a space in it, and each is as long.
+TRIAL_KEY: Final = "duly check".ljust(64, ".")
+TRIAL_MS: Final = 2_000_000_000_000  # as large as a time of today
+TRIAL_RESULT: Final = "kept." * 100
+KEEPS_NOTHING: Final = "it does not keep what is written"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 SECTION: Final = re.compile(r"^-- ([a-z_]+)\n(?:-- .*\n)*((?:[^-\n].*\n)+)", re.MULTILINE)

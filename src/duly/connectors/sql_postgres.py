@@ -33,8 +33,11 @@ from duly.connectors.set_up import SetUpFault
 from duly.connectors.sql_base import (
     FETCH_ROWS,
     FIRST_KEY,
+    KEEPS_NOTHING,
     STATEMENTS,
     TRIAL_KEY,
+    TRIAL_MS,
+    TRIAL_RESULT,
     Bound,
     FoundRows,
     ReadLimits,
@@ -61,6 +64,8 @@ from duly.errors import (
 from duly.rules.url import IpAddress
 
 CONNECT_S: Final = 10
+READ_ONLY: Final = "isolation level repeatable read read only"
+FRESH: Final = "isolation level read committed"  # each statement sees what is committed by then
 CONNECT_S_MIN: Final = 2  # what libpq takes at least
 WRONG_PASSWORD: Final = "password authentication failed"
 FIND_S: Final = 15.0  # for one question; the host asks within 30 s
@@ -144,7 +149,7 @@ class PostgresDatabase:
     def read(self, text: SqlText, values: Mapping[str, Bound], limits: ReadLimits) -> FoundRows:
         """Run a statement that cannot change anything."""
         with self._connected() as connection, self._definite():
-            self._begin(connection, limits.timeout_s, is_read=True)
+            self._begin(connection, limits.timeout_s, READ_ONLY)
             with connection.cursor(name="duly") as cursor:
                 cursor.itersize = FETCH_ROWS
                 cursor.execute(text.formatted, values)
@@ -188,7 +193,7 @@ class PostgresDatabase:
                     faults += self._plan(connection, each)
                 if not all(each.is_read for each in trials):
                     with self._definite():
-                        self._begin(connection, FIND_S)
+                        self._begin(connection, FIND_S, FRESH)
                         self._try_record(connection)
                         connection.execute(b"rollback")
         except ConnectorError as error:
@@ -215,7 +220,8 @@ class PostgresDatabase:
                 raise record_lost(self._place.shown)
             if not _record(connection, change.key, change.tool, change.sent_ms):
                 found = _find(connection, change.key)
-                assert found is not None, change.key
+                if found is None:
+                    raise not_set_up(self._place.shown, does_not_fit(KEEPS_NOTHING))
                 return str(found[0])
         if change.is_again and lost(first, change.sent_ms):
             raise record_lost(self._place.shown)
@@ -223,14 +229,18 @@ class PostgresDatabase:
         names = _columns(cursor)
         rows = take_returned(names, cursor if names else ())
         result = write_result(rows, max(0, cursor.rowcount), change.expect)
-        _run(connection, "keep_result", key=change.key, result=result)
+        with self._own():
+            _run(connection, "keep_result", key=change.key, result=result)
+            # A trigger of a table made by hand may keep it out, without an error.
+            if _find(connection, change.key) != (result, change.sent_ms):
+                raise not_set_up(self._place.shown, does_not_fit(KEEPS_NOTHING))
         return result
 
     def _plan(self, connection: psycopg.Connection[Any], trial: SqlTrial) -> Iterator[SetUpFault]:
         """Let the server read a statement and plan it; it is not run."""
         try:
             with self._definite():
-                self._begin(connection, FIND_S, is_read=True)
+                self._begin(connection, FIND_S, READ_ONLY)
                 connection.execute(f"explain {trial.text.formatted}".encode(), trial.values)
         except ConnectorError as error:
             yield SetUpFault(trial.name, str(error))
@@ -243,18 +253,20 @@ class PostgresDatabase:
             _run(connection, "lock_calls")
             if not _has_calls(connection):
                 self._create(connection)
-            made = [_record(connection, TRIAL_KEY, "", 0) for _ in range(2)]
-            _run(connection, "keep_result", key=TRIAL_KEY, result="kept")
-            if made != [True, False] or _find(connection, TRIAL_KEY) != ("kept", 0):
-                cause = "it does not keep what is written"
-                raise not_set_up(self._place.shown, does_not_fit(cause))
+            made = [_record(connection, TRIAL_KEY, "", TRIAL_MS) for _ in range(2)]
+            _run(connection, "keep_result", key=TRIAL_KEY, result=TRIAL_RESULT)
+            kept = _find(connection, TRIAL_KEY)
+            if made != [True, False] or kept != (TRIAL_RESULT, TRIAL_MS):
+                raise not_set_up(self._place.shown, does_not_fit(KEEPS_NOTHING))
 
     def _begin_record(self, connection: psycopg.Connection[Any], change: SqlChange) -> None:
         """Make the table of records, and say since when it is kept, before any change."""
         with self._own():
             if _find(connection, FIRST_KEY) is not None:
                 return
-            self._begin(connection, change.timeout_s)
+            # A role may have a stricter level of its own: under it the second of two first calls
+            # would not see the table that the first has made while it waited.
+            self._begin(connection, change.timeout_s, FRESH)
             _run(connection, "commit_on_disk")
             _run(connection, "lock_calls")  # two first calls make one table
             if not _has_calls(connection):
@@ -276,13 +288,10 @@ class PostgresDatabase:
         except UNFIT as error:
             raise not_set_up(self._place.shown, does_not_fit(_words(error))) from error
 
-    def _begin(
-        self, connection: psycopg.Connection[Any], timeout_s: float, *, is_read: bool = False
-    ) -> None:
-        kind = " isolation level repeatable read read only" if is_read else ""
+    def _begin(self, connection: psycopg.Connection[Any], timeout_s: float, kind: str = "") -> None:
         limit_ms = max(1, round(min(timeout_s, left_s()) * 950))
         for each in (
-            f"begin{kind}",
+            f"begin {kind}",
             f"set local statement_timeout = {limit_ms}",
             f"set local lock_timeout = {limit_ms}",
             f"set local idle_in_transaction_session_timeout = {limit_ms}",

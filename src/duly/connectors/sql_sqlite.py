@@ -21,8 +21,11 @@ from duly.connectors.reach import left_s
 from duly.connectors.set_up import SetUpFault
 from duly.connectors.sql_base import (
     FIRST_KEY,
+    KEEPS_NOTHING,
     STATEMENTS,
     TRIAL_KEY,
+    TRIAL_MS,
+    TRIAL_RESULT,
     Bound,
     FoundRows,
     ReadLimits,
@@ -139,11 +142,11 @@ class SqliteDatabase:
             if not _has_calls(database):
                 database.execute(STATEMENTS["create_calls"])
             for is_there in (False, True):
-                _insert(database, TRIAL_KEY, "", 0)
-                values = {"key": TRIAL_KEY, "result": str(is_there)}
+                _insert(database, TRIAL_KEY, "", TRIAL_MS)
+                values = {"key": TRIAL_KEY, "result": f"{TRIAL_RESULT} {is_there}"}
                 database.execute(STATEMENTS["keep_result"], values)
-            if _find(database, TRIAL_KEY) != ("True", 0):
-                raise not_set_up(self._file, does_not_fit("it does not keep what is written"))
+            if _find(database, TRIAL_KEY) != (f"{TRIAL_RESULT} True", TRIAL_MS):
+                raise not_set_up(self._file, does_not_fit(KEEPS_NOTHING))
 
     def _begin_record(self, database: apsw.Connection, sent_ms: int) -> None:
         """Make the table of records, and say since when it is kept, before any change."""
@@ -176,7 +179,9 @@ class SqliteDatabase:
             # Without a first row another program has taken it away since the record was begun.
             if first is None or (change.is_again and lost(first, change.sent_ms)):
                 raise record_lost(self._file)
-            _insert(database, key, change.tool, change.sent_ms)
+            # A trigger of a table made by hand may keep a row out, without an error.
+            if not _insert(database, key, change.tool, change.sent_ms):
+                raise not_set_up(self._file, does_not_fit(KEEPS_NOTHING))
         before = database.total_changes()
         with _only(database, CHANGING, change.timeout_s):
             cursor = database.execute(change.text.named, change.values)
@@ -184,7 +189,10 @@ class SqliteDatabase:
             rows = take_returned(names, cursor)
         count = database.changes() if database.total_changes() != before else 0
         result = write_result(rows, count, change.expect)
-        database.execute(STATEMENTS["keep_result"], {"key": key, "result": result})
+        with self._own():
+            database.execute(STATEMENTS["keep_result"], {"key": key, "result": result})
+            if _find(database, key) != (result, change.sent_ms):
+                raise not_set_up(self._file, does_not_fit(KEEPS_NOTHING))
         return result
 
     def _open(self) -> apsw.Connection:
@@ -229,9 +237,11 @@ def _find(database: apsw.Connection, key: str) -> tuple[object, ...] | None:
     return database.execute(STATEMENTS["find_call"], {"key": key}).fetchone()
 
 
-def _insert(database: apsw.Connection, key: str, tool: str, sent_ms: int) -> None:
+def _insert(database: apsw.Connection, key: str, tool: str, sent_ms: int) -> bool:
+    """Record a key; tell whether it is there now and was not before."""
     values = {"key": key, "tool": tool, "sent_ms": sent_ms}
     database.execute(STATEMENTS["insert_call"], values).fetchall()
+    return _find(database, key) is not None
 
 
 def _columns(cursor: apsw.Cursor) -> list[str]:

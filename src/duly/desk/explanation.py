@@ -33,7 +33,7 @@ from duly.rules.share import read_unserved
 from duly.rules.standing import Facts, Mover, TriedYes
 from duly.rules.turn import HandlerOutlook
 from duly.rules.verb import question
-from duly.rules.word import Act, Kind, MutationStatus, Phase, Status, Waits
+from duly.rules.word import Act, Kind, Known, MutationStatus, Phase, Status, Waits
 from duly.store import people, trace
 from duly.store.base import Transaction
 from duly.store.people import ActionRow
@@ -184,8 +184,7 @@ class Explainer:
             if before is None:
                 break
             row = trace.list_held(self._survey.tx, (before,)).get(before)
-            is_failed = row is not None and row.status == MutationStatus.FAILED
-            if row is not None and is_failed and row.approved_by and row.tool == held.tool:
+            if row is not None and row.approved_by and _is_failed(row) and row.tool == held.tool:
                 said = "" if row.error is None else show_error(row.error).message
                 by, text = self._sight.text(row.approved_by), self._sight.text(said)
                 return TriedYes(row.id, row.known_at or row.updated_at, by, text)
@@ -340,6 +339,12 @@ class Explainer:
                 return each
         paused = people.find_last_action(tx, workflow_id, "pause", at=at)
         return paused if paused is not None and paused.at == at else None
+
+
+def _is_failed(row: MutationRow) -> bool:
+    """Tell whether a call changed nothing, and not by the word of a person alone (L12)."""
+    is_settled = row.known is not None and row.known.how is Known.SETTLED
+    return row.status == MutationStatus.FAILED and not is_settled
 
 
 def find_pauser(survey: Survey, workflow: WorkflowRow) -> str:

@@ -30,6 +30,11 @@ from duly.store.base import Transaction
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
 
+DROPPED: Final = (
+    "A webhook for %s was not taken: another content with the id %s is done already. Where that was"
+    " a new event, open the webhook with another place for the id."
+)
+
 log = logging.getLogger("duly.hook")
 
 
@@ -170,10 +175,14 @@ class Hooks(HasDesk):
                 given = webhook.find_chosen(terms, headers, payload, body, fresh)
             title = webhook.title_of(payload, given, terms.title)
             message = {"message_id": given, "title": title, "payload": payload}
-            return await publish(desk, workflow, topic, message, action)
+            what = await publish(desk, workflow, topic, message, action)
         except Invalid as error:
             log.warning("A webhook for %s was not taken: %s", shown, visible(error))
             raise
+        if what is Republish.DROPPED:
+            was = cut(visible(given), NAME_CHARS_SHOWN)
+            log.warning(DROPPED, shown, was)
+        return what
 
 
 def read_sender(sender: object) -> HookSender:

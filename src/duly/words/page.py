@@ -71,7 +71,7 @@ THEN_SCRIPT: Final = (
 THEN_DEPLOY: Final = "Deploy it below: Duly first says what it would do, and what it asks for."
 SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
-SCRIPT_CHANGED: Final = "Nothing was deployed: the file changed meanwhile. This is how it is now."
+SCRIPT_CHANGED: Final = "Nothing was deployed: this changed meanwhile. It is shown as it is now."
 NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
 DEPLOY_ALLOWED: Final = "Deploy, and allow what it asks for"
 DEPLOY_TICKED: Final = "Deploy, and allow only what is ticked"
@@ -311,12 +311,15 @@ def name_change(status: str) -> str:
     return CHANGE_WORDS.get(status, status)
 
 
-def say_decided(status: str) -> str:
+def say_decided(status: str, *, is_approved: bool) -> str:
     """Say what was decided about a call; that of a no is said by what became of it.
 
-    Viewers with the same rights share a page, so it does not say "you".
+    Viewers with the same rights share a page, so it does not say "you". An address may name any
+    call: of one that no person approved nothing is said but what became of it.
     """
-    return {"rejected": "", "proposed": "Not decided."}.get(status, "Approved.")
+    if is_approved and status != "rejected":
+        return "Approved."
+    return "Not decided." if status == "proposed" else ""
 
 
 def say_failed_yes(by: str) -> str:

@@ -89,7 +89,7 @@ async def ask_forms(
     return {each["mutation"]: each for each in found}
 
 
-async def ask_did(request: Request) -> dict[str, str] | None:
+async def ask_did(request: Request) -> dict[str, Any] | None:
     """Ask what became of the call that was just decided; it stands above what waits now."""
     did = dict(read_pairs(request.url.query)).get(DID)
     if not did:
@@ -100,7 +100,8 @@ async def ask_did(request: Request) -> dict[str, str] | None:
         told: Any = await session.call("why", id=each["id"])
     except DulyError:  # an address that a person wrote
         return None
-    return {"id": each["id"], "status": each["status"], "text": told["reason"]["text"]}
+    decided = {"status": each["status"], "is_approved": each["approved_by"] is not None}
+    return {"id": each["id"], "decided": decided, "text": told["reason"]["text"]}
 
 
 async def ask_unknown(

@@ -4,18 +4,20 @@ Law 1  What is deployed is the text that a person saw: the button carries its ha
        changed meanwhile is shown as it is now, and nothing is deployed (M9).
 Law 2  The page reads the file, never the host: no script is put to use by lying in a folder.
 Law 3  Nothing is allowed by a tick that stood there: a person sets each, or presses the button that
-       allows all that is shown.
+       allows all that is shown. What a script asks for grows with the connections of the host: if
+       it is not what was shown, it is shown anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -38,6 +40,7 @@ CONFLICT: Final = 409
 NAME: Final = "name"  # of a file in the folder
 PASTED: Final = ("source.language", "source.text")
 SEEN: Final = "seen"  # the hash of the text that was shown
+ASKED: Final = "asked"  # the hash of what it asks to be allowed, as it was shown
 TRIED: Final = "tried"  # asks what it would do with the data of today
 GRANT: Final = "grant"  # allows all that is shown
 ALLOW: Final = "allow."  # before the name of a capability that was ticked
@@ -98,11 +101,13 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
         raise Invalid(code="missing", path=SEEN, facts={"of": "deploy"})
     session = visit_of(request).session
     told = await _look(visit_of(request), form)
-    if told["seen"] != form[SEEN]:
+    is_all = form.get(GRANT) == "true"
+    is_other = form.get(ASKED, "" if is_all else told["asked_hash"]) != told["asked_hash"]
+    if told["seen"] != form[SEEN] or is_other:
         return render(request, "script.html", CONFLICT, **{**told, "is_changed": True})
     lacking = [each for each in told["asked"] if not each.is_granted]
     ticked = [each.capability for each in lacking if each.is_ticked]
-    is_whole = form.get(GRANT) == "true" or (bool(lacking) and len(ticked) == len(lacking))
+    is_whole = is_all or (bool(lacking) and len(ticked) == len(lacking))
     made: Any = await session.call("deploy", source=told["source"], grant=is_whole, again=False)
     # A run that begins before its grant waits, and goes on with it (F4).
     for each in () if is_whole else ticked:
@@ -127,6 +132,7 @@ async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
         "is_tried": is_tried,
         "foreign": await ask_foreign(visit),
         "asked": [],
+        "asked_hash": "",
         "preview": None,
         "refused": "",
         "found": await _check(visit.session, source),
@@ -136,7 +142,14 @@ async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
         preview: Any = await visit.session.call("preview", source=source, **how)
     except DulyError as error:
         return {**told, "refused": str(error)}
-    return {**told, "preview": preview, "asked": _list_asked(preview, given)}
+    asked = _list_asked(preview, given)
+    return {**told, "preview": preview, "asked": asked, "asked_hash": _hash(asked)}
+
+
+def _hash(asked: Sequence[Asked]) -> str:
+    """Name what a script asks to be allowed; what is ticked or granted already may differ."""
+    named = sorted([each.capability, each.changes] for each in asked)
+    return sha256(msgspec.json.encode(named)).hexdigest()
 
 
 async def _read(visit: Visit, given: Mapping[str, str]) -> tuple[dict[str, Json], str]:
