@@ -73,7 +73,7 @@ class Transaction(Protocol):
 
     @property
     def started(self) -> int | None:
-        """Which start of a server this is: a disk is brought back before it; None in a file (H10)."""
+        """Which start of a server this is: no disk comes back without one; None in a file (H10)."""
 
     @property
     def seal_key(self) -> bytes | None:
