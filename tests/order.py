@@ -61,6 +61,7 @@ MARKS: Final = {
 NEEDS: Final = {
     "process": (
         *("tests/api/test_session.py", "tests/api/test_trust.py", "tests/bus/crash/"),
+        "tests/api/test_command_text.py",
         *("tests/connectors/test_clock.py", "tests/engine/crash_window/", "tests/examples/"),
         *("tests/connectors/test_s3.py", "tests/connectors/test_calendar.py"),
         *("tests/connectors/test_connection.py", "tests/desk/test_slip.py"),

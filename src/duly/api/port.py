@@ -46,5 +46,7 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def _refuse(address: str, port: int, error: OSError) -> ConfigError:
-    facts = {"cause": error.strerror, "other": min(port + 1, PORT_MAX)}
+    other = min(port + 1, PORT_MAX)
+    typed = f"duly serve --page-port {other}"
+    facts = {"cause": error.strerror, "other": other, "typed": typed}
     return ConfigError(code="page_not_heard", subject=f"{address}:{port}", facts=facts)

@@ -43,7 +43,9 @@ VALUE_CHARS_MAX: Final = 80  # of one field in a title
 FIELDS_TOLD_MAX: Final = 2  # of a payload that does not say what it is
 FIELD: Final = re.compile(r"\{([^{}]{1,80})\}")  # in the template of a title
 TEMPLATE_FIELDS_MAX: Final = 10
-NOT_TOLD: Final = re.compile(r"token|secret|passw|key|signature|hash", re.IGNORECASE)
+NOT_TOLD: Final = re.compile(
+    "|".join(("token", "secret", "passw", "key", "signature", "hash")), re.IGNORECASE
+)
 ID_DIGITS_SHOWN: Final = 8  # of a message id that was made from a body
 ID_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")  # of the header or field that has an id
 # What a sender that signs nothing may call the id of its message.

@@ -296,7 +296,7 @@ PAGE: Final[Mapping[str, Pair]] = {
     ),
     "page_not_heard": (
         "No page can be opened at {subject} ({cause}).",
-        "Choose another: `duly serve --page-port {other}`, or `port = {other}` below [page].",
+        "Choose another: `{typed}`, or `port = {other}` below [page].",
     ),
     "no_page_here": ("This host shows no page.", "Start it with one."),
 }
