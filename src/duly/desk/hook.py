@@ -30,11 +30,6 @@ from duly.store.base import Transaction
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
 
-DROPPED: Final = (
-    "A webhook for %s was not taken: another content with the id %s is done already. Where that was"
-    " a new event, open the webhook with another place for the id."
-)
-
 log = logging.getLogger("duly.hook")
 
 
@@ -181,7 +176,12 @@ class Hooks(HasDesk):
             raise
         if what is Republish.DROPPED:
             was = cut(visible(given), NAME_CHARS_SHOWN)
-            log.warning(DROPPED, shown, was)
+            log.warning(
+                "A webhook for %s was not taken: another content with the id %s is done already."
+                " Where that was a new event, open the webhook with another place for the id.",
+                shown,
+                was,
+            )
         return what
 
 
