@@ -112,6 +112,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "writes": "",
     "secrets": "",
     "hosts": "",
+    "hooks": "asks",
     "source": "rests 1.0",
     "set_secret": "sheet other",
     "short_ids": '["{unknown}"]',

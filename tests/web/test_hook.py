@@ -19,7 +19,7 @@ import duly.web
 from duly.api.door import Within
 from duly.api.registry import Scope
 from duly.desk.hook import Hook
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.faces.web.app import make_app, make_hooks_app
 from duly.faces.web.guard import Place
 from duly.host import Host
@@ -182,7 +182,12 @@ async def test_a_stranger_learns_nothing_from_a_refusal(tmp_path: Path) -> None:
 async def test_a_secret_is_replaced_and_dropped_like_any_other(tmp_path: Path) -> None:
     """A5: the old one lets nobody in; dropped, the webhook is closed."""
     async with sender(tmp_path) as each:
-        newer = Sender(each.web, await each.web.host.new_hook("invoices", "mail.received"))
+        host = each.web.host
+        with pytest.raises(RequestRefused) as raised:
+            await host.new_hook("invoices", "mail.received")
+        assert raised.value.code == "hook_open"
+        assert (await each.send()).status == 202
+        newer = Sender(each.web, await host.new_hook("invoices", "mail.received", replace=True))
         assert (await each.send()).status == 401
         assert (await newer.send()).status == 202
         listed = [(one.connector, one.name) for one in await each.web.host.secrets()]

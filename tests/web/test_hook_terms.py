@@ -80,7 +80,7 @@ async def test_the_owner_says_which_posts_are_the_same_event(
     ],
 )
 async def test_a_post_without_its_id_is_refused_and_said(
-    terms: dict[str, str], bodies: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    terms: dict[str, Any], bodies: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G12: as the same or as a new one it would be lost or twice; the log of the host has it."""
     async with said(tmp_path, **terms) as each:
@@ -117,7 +117,7 @@ async def test_a_sender_is_told_in_words_what_became_of_its_post(tmp_path: Path)
     ],
 )
 async def test_terms_that_cannot_be_meant_are_refused(
-    terms: dict[str, str], path: str, tmp_path: Path
+    terms: dict[str, Any], path: str, tmp_path: Path
 ) -> None:
     """G12: before a secret is made; each with the field that is wrong."""
     async with serving(tmp_path) as web:

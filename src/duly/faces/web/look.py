@@ -169,6 +169,9 @@ def refuse(
         "detail": str(error),
         "code": error.code,
         "sides": sides,
+        "waits": str(error.next.args.get("id", ""))
+        if error.next and error.next.verb == "why"
+        else "",
     }
     return render(request, "problem.html", status, **told)
 
