@@ -50,8 +50,12 @@ async def test_setup_lists_what_is_open_and_never_a_key(tmp_path: Path) -> None:
         await web.deploy()
         headers = await signed(web)
         assert await web.host.hooks(FLOW) == ()
-        terms = {"id_from": "field", "id_name": "order", "title": "{order}: {customer}"}
-        made = await web.host.new_hook(FLOW, TOPIC, **terms)  # type: ignore[arg-type]
+        terms: dict[str, Any] = {
+            "id_from": "field",
+            "id_name": "order",
+            "title": "{order}: {customer}",
+        }
+        made = await web.host.new_hook(FLOW, TOPIC, **terms)
         (one,) = await web.host.hooks(FLOW)
         assert (one.topic, one.path, one.secret) == (TOPIC, made.path, NAME)
         assert (one.id_from, one.id_name, one.title) == tuple(terms.values())

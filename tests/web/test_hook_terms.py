@@ -132,7 +132,7 @@ async def test_what_the_owner_said_outlives_the_host_and_only_the_secret_is_one(
     tmp_path: Path,
 ) -> None:
     """A5, G12: a title that was chosen is no secret; the secret is taken out of what is shown."""
-    terms = {"id_from": "post", "title": "{name} wishes {wish}"}
+    terms: dict[str, Any] = {"id_from": "post", "title": "{name} wishes {wish}"}
     async with serving(tmp_path) as web:
         await web.deploy()
         hook = await web.host.new_hook("invoices", "mail.received", **terms)

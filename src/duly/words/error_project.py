@@ -247,8 +247,8 @@ PAGE: Final[Mapping[str, Pair]] = {
         "Copy the whole address again, without a full stop behind it; or open the webhook anew.",
     ),
     "hook_open": (
-        'A webhook of "{workflow}" is open for {subject} since {since} (sender: {sender}).',
-        "Let its sender post there; or say `replace`: its key and its secret then stop at once.",
+        'A webhook of "{workflow}" is open for "{subject}" already (sender: {sender}).',
+        "Let its sender post there; or say `replace`: its old key and secret then stop at once.",
     ),
     "hook_id_missing": (
         'This webhook is not taken: its id belongs into the {place} "{name}", and is not there.',
