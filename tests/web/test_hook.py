@@ -25,7 +25,7 @@ from duly.faces.web.guard import Place
 from duly.host import Host
 from duly.rules import webhook
 from duly.rules.source import EXAMPLE, Source
-from duly.words import page as words
+from duly.words import hook as hooked
 from tests.web.stand import HOME, Fake, Reply, Web, ask, serving
 from tests.web.test_page import Page, post, signed
 
@@ -460,13 +460,13 @@ async def test_the_page_shows_the_whole_address_of_a_webhook(
         made = unescape(opened)
         for text in (shown, made):
             assert [f"{base}{PATH}" in text for base in bases] == [True] * len(bases)
-            assert (words.HOOK_ONLY_HERE in text) is not is_named
+            assert (hooked.ONLY_HERE in text) is not is_named
         fields = {each.get("id"): each.get("value") for _, each in Page(opened).elements}
         whole = str(fields["address"])
         assert re.fullmatch(re.escape(f"{bases[0]}{PATH}/") + "[0-9a-f]{40}", whole)  # alone
         assert (fields["path"], "whsec_" in str(fields["secret"])) == (f"{bases[0]}{PATH}", True)
         assert str(fields["try"]).endswith(f"'{whole}'")
-        assert (words.HOOK_ELSEWHERE in made) is (len(bases) > 1)
+        assert (hooked.ELSEWHERE in made) is (len(bases) > 1)
         assert set(re.findall(r"https?://[^/]+/hooks", made)) == {f"{each}/hooks" for each in bases}
 
 

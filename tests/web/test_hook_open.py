@@ -13,6 +13,7 @@ import pytest
 from duly.errors import NotFound, RequestRefused
 from duly.rules.source import EXAMPLE, Source
 from duly.rules.webhook import HookFault
+from duly.words import hook as hooked
 from duly.words import page as words
 from duly.words.done import say_curl
 from tests.web.stand import HOME, Reply, Web, ask, serving
@@ -61,7 +62,7 @@ async def test_setup_lists_what_is_open_and_never_a_key(tmp_path: Path) -> None:
         assert (one.id_from, one.id_name, one.title) == tuple(terms.values())
         assert (one.is_readable, one.refused, one.why) == (True, 0, None)
         text = await look(web, headers, f"/w/{FLOW}/setup")
-        for told in (words.IDS_FROM["field"], terms["title"], made.path, words.HOOK_OPEN):
+        for told in (hooked.IDS_FROM["field"], terms["title"], made.path, hooked.OPEN):
             assert told in text
         told = text + repr(one) + repr(await web.host.secrets())
         for hidden in (made.key, made.secret, str(made.secret).removeprefix("whsec_")):
@@ -85,10 +86,10 @@ async def test_an_open_webhook_is_replaced_only_in_words(tmp_path: Path) -> None
         assert raised.value.facts["workflow"] == FLOW
         assert await web.host.hooks(FLOW) == before
         text = await look(web, headers, f"/w/{FLOW}/setup")
-        assert words.HOOK_NEW_KEY in text
+        assert hooked.NEW_KEY in text
         replacing, other = form_of(text, "new_hook")
         assert "replace" not in other
-        assert words.HOOK_OTHER in text
+        assert hooked.OTHER in text
         assert (await post(web.app, headers, "/act/new_hook", replacing)).status == 200
         (one,) = await web.host.hooks(FLOW)
         assert (str(one.id_from), one.title) == ("post", "{a}")
@@ -102,14 +103,14 @@ async def test_a_webhook_is_closed_on_the_page(tmp_path: Path) -> None:
         made = await web.host.new_hook(FLOW, TOPIC)
         text = await look(web, headers, f"/w/{FLOW}/setup")
         (closing,) = form_of(text, "drop_secret")
-        assert words.HOOK_CLOSES in text
+        assert hooked.CLOSES in text
         assert (await post(web.app, headers, "/act/drop_secret", closing)).status == 303
         path = f"{made.path}/{made.key}"
         assert (await ask(web.app, path, "POST", headers=JSON, body=BODY)).status == 401
         (one,) = await web.host.hooks(FLOW)
         assert (one.since, one.why) == (None, HookFault.NOT_OPEN)
         text = await look(web, headers, f"/w/{FLOW}/setup")
-        assert words.HOOK_OTHER not in text
+        assert hooked.OTHER not in text
         assert form_of(text, "drop_secret") == []
         assert len(form_of(text, "new_hook")) == 1
 
@@ -133,13 +134,13 @@ async def test_refused_posts_are_said_on_the_page_of_the_workflow(tmp_path: Path
         assert (one.refused, one.why, one.is_readable) == (3, HookFault.WRONG_KEY, True)
         assert one.refused_from is not None
         text = await look(web, headers, f"/w/{FLOW}")
-        assert words.say_refused_posts(3, TOPIC) in text
-        assert f"{words.REFUSED['wrong_key']}." in text
+        assert hooked.say_refused_posts(3, TOPIC) in text
+        assert f"{hooked.REFUSED['wrong_key']}." in text
         for body, why in ((b"{", HookFault.NOT_TAKEN), (b"[]", None)):
             await send(new.key, body)
             (one,) = await web.host.hooks(FLOW)
             assert (one.refused, one.why) == (4, why or HookFault.NOT_TAKEN)
-        assert set(words.REFUSED) == set(map(str, HookFault))
+        assert set(hooked.REFUSED) == set(map(str, HookFault))
 
 
 async def test_posts_of_strangers_fill_no_list(
@@ -204,10 +205,10 @@ async def test_a_page_without_input_says_that_a_webhook_brings_it(tmp_path: Path
         await web.host.deploy(Source("python", text), grant=True)
         headers = await signed(web)
         before = await look(web, headers, f"/w/{FLOW}")
-        assert words.POSTED_TO in before
+        assert hooked.POSTED_TO in before
         assert f'href="/w/{FLOW}/setup#webhook"' in before
         assert words.NOT_FOUND_YET not in before
         await web.host.new_hook(FLOW, TOPIC)
         after = await look(web, headers, f"/w/{FLOW}")
-        assert words.POSTS_AWAITED in after
-        assert words.POSTED_TO not in after
+        assert hooked.POSTS_AWAITED in after
+        assert hooked.POSTED_TO not in after

@@ -17,7 +17,7 @@ from duly.errors import Invalid
 from duly.host import Host
 from duly.rules.event import Republish
 from duly.rules.redaction import redact_text
-from duly.words import page as words
+from duly.words import hook as hooked
 from duly.words.done import RECEIVED
 from tests.web.stand import HOME, Reply, Web, ask, serving
 from tests.web.test_hook import JSON
@@ -154,7 +154,7 @@ async def test_setup_asks_what_posts_there(tmp_path: Path) -> None:
         await web.deploy()
         headers = await signed(web)
         text = unescape((await ask(web.app, "/w/invoices/setup", headers=headers)).text)
-        for told in (*words.SENDERS.values(), *words.IDS_FROM.values(), words.HOOK_SAME):
+        for told in (*hooked.SENDERS.values(), *hooked.IDS_FROM.values(), hooked.SAME):
             assert told in text
         sent = {"workflow": "invoices", "topic": "mail.received", "sender": "standard"}
         sent |= {"id_from": "field", "id_name": "order.id", "title": "{wish}", "secret": ""}

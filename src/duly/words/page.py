@@ -46,11 +46,6 @@ NO_MORE_MATCH: Final = "Nothing further matches."
 UNFINISHED: Final = "Nothing matches so far, and not everything was looked through yet."
 NO_INPUT_YET: Final = "Nothing came in yet. Publish something on the page"
 NOT_FOUND_YET: Final = "Nothing came in yet. Duly looks by itself; Run now looks at once."
-NOTHING_YET: Final = "Nothing came in yet."
-LOOKS_TOO: Final = "Its producers look by themselves too; Run now looks at once."
-POSTED_TO: Final = "What is posted to it comes in by a webhook, and none is open:"
-OPENS_ONE: Final = "open a webhook"
-POSTS_AWAITED: Final = "A webhook is open: what its sender posts stands here."
 BUS: Final = "Duly announces here what happens, and tells the programs that subscribe to it."
 TOOLS: Final = (
     "A connection leads to one service. Scripts read and change things there by its tools."
@@ -147,67 +142,7 @@ ONLY_HERE: Final = (
 )
 QR: Final = "The link as a picture for a camera"
 NO_INGRESS: Final = "Nothing can be published from outside: none of its topics has ingress."
-HOOK: Final = (
-    "A service outside, or a form, can publish into a topic with ingress. It posts JSON, and the"
-    " body is the payload. Open a webhook to get the address, whose key is shown once."
-)
-HOOK_SAME: Final = (
-    "A sender that tries again sends the same body, and an event that came before is not made"
-    " twice. Of a form without an id, two equal wishes are then one: let each post be new, or name"
-    " a field that has an id."
-)
-HOOK_POSTS: Final = "The address of a webhook begins so; its key comes behind it, after a slash:"
-HOOK_OPEN: Final = "These are open. A key is shown once, when it is made, and not listed here."
-HOOK_AND_KEY: Final = "then a slash and the key"
-HOOK_SIGNED_ID: Final = "those with the same id, or the same body, as it is signed"
-HOOK_UNREADABLE: Final = (
-    "Its secret cannot be read here, so that each post is refused. Make a new one."
-)
-HOOK_USUAL_TITLE: Final = "title, subject, type or action, else its first fields"
-HOOK_CLOSES: Final = (
-    "What is posted there is refused from then on, and lost if its sender gives up."
-)
-HOOK_NEW_KEY: Final = (
-    "The old one stops at once: what is posted with it is refused. Then give the new one to the"
-    " sender."
-)
 WHAT_WAITS: Final = "What it waits for"
-HOOK_OTHER: Final = "Open another webhook"
-HOOK_ID_NAME: Final = "Name of the header or field, if you chose one of these"
-HOOK_GIVEN: Final = "Of Slack and Stripe alone: the signing secret that it shows you"
-REFUSED: Final = {
-    "not_open": "no webhook is open there",
-    "wrong_key": "wrong key",
-    "wrong_signature": "wrong signature or time",
-    "no_id": "the id that you named is missing",
-    "not_taken": "what was posted can be no event",
-}
-SENDERS: Final = {
-    "standard": "a form or any service (secret address, or Standard Webhooks)",
-    "github": "GitHub, which signs",
-    "slack": "Slack, which signs",
-    "stripe": "Stripe, which signs",
-}
-IDS_FROM: Final = {
-    "body": "those with the same body",
-    "post": "none: each post is new",
-    "header": "those with the same id in a header",
-    "field": "those with the same id in a field of the body",
-}
-HOOK_ADDRESS: Final = "The address; its end is a key, so that who knows it can post"
-HOOK_TRY: Final = "To try it, type this in a terminal"
-HOOK_SIGNS: Final = (
-    "One that signs as Standard Webhooks say needs no key: it has the address below and the secret."
-)
-HOOK_PATH: Final = "The address without a key"
-HOOK_SECRET: Final = "The secret with which it signs"
-HOOK_OWN_SECRET: Final = "It signs with the secret that it gave you."
-HOOK_ELSEWHERE: Final = "It is taken at these addresses too:"
-HOOK_ONLY_HERE: Final = (
-    "Only this machine reaches this address. For a service elsewhere, name the public address of"
-    " the page in duly.toml: hosts below [page], with a certificate or a proxy. That name then"
-    " stands before the path."
-)
 GUIDE_OF: Final = (
     "Give a language model this text and your wish. It says how a workflow is written, and which"
     " tools this project has. Connect first what your wish needs, and copy the text afterwards: it"
@@ -278,12 +213,6 @@ ZONES: Final = {"Etc/UTC": "UTC", "Etc/GMT": "UTC", "GMT": "UTC", "Zulu": "UTC"}
 
 # What an empty list means; a search that did not see everything does not say that nothing matches.
 EMPTY_LISTS: Final = {"match": NO_MATCH, "further": NO_MORE_MATCH, "unfinished": UNFINISHED}
-
-
-def say_refused_posts(count: int, topic: str) -> str:
-    """Say how many posts to a webhook were refused; the time and the reason stand behind it."""
-    posts = "1 post" if count == 1 else f"{count} posts"
-    return f"{posts} to its webhook for {topic} {'was' if count == 1 else 'were'} refused since"
 
 
 def say_empty(what: str) -> str:
