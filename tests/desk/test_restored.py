@@ -164,7 +164,7 @@ async def test_a_webhook_that_was_closed_stays_closed_when_a_backup_is_restored(
     leaked = await play.host.new_hook(NAME, IN)
     copy = folder_of(duly_world) / "copy.db"
     await play.host.backup(copy)
-    await play.host.new_hook(NAME, IN)
+    await play.host.new_hook(NAME, IN, replace=True)
     for _ in ("before", "after"):
         with pytest.raises(RequestRefused) as raised:
             await play.host.receive(NAME, IN, "{}", key=leaked.key)

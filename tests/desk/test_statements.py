@@ -85,6 +85,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "runs": lambda host, _: host.runs(limit=1000),
     "secrets": lambda host, _: host.secrets(),
     "hosts": lambda host, _: host.hosts(),
+    "hooks": lambda host, _: host.hooks(NAME),
     "source": lambda host, _: host.source(NAME),
     "versions": lambda host, _: host.versions(NAME),
     "why": lambda host, _: host.why("grant 0"),

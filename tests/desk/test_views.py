@@ -106,6 +106,7 @@ async def test_a_workflow_stands_as_its_open_run_does(
         shown = await desk.workflow(NAME)
         assert shown.standing is standing
         assert reason in short(desk, shown)
+        assert [each.verb for each in shown.offers] == ["pause"]  # S7: *Run now* would be refused
 
 
 async def test_a_paused_workflow_says_who_stopped_it(tmp_path: Path) -> None:

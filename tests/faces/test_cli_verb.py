@@ -112,6 +112,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "writes": "",
     "secrets": "",
     "hosts": "",
+    "hooks": "asks",
     "source": "rests 1.0",
     "set_secret": "sheet other",
     "short_ids": '["{unknown}"]',
@@ -224,7 +225,9 @@ def test_the_secret_that_a_sender_gave_is_typed_and_never_an_argument(
     assert "and signs with whsec_" in " ".join(made.output.split())
     with (own / "duly.toml").open("a") as file:
         file.write('[page]\nhosts = ["duly.example.org"]\nbehind_proxy = "yes"\n')
-    named = call(own, *opened, "slack", given="8f742231b10e8888abcd99\n")
+    again = call(own, *opened, "slack", given="8f742231b10e8888abcd99\n")
+    assert (again.exit_code, "replace" in again.output) == (1, True)
+    named = call(own, *opened, "slack", "--replace", given="8f742231b10e8888abcd99\n")
     assert "https://duly.example.org/hooks/asks/in and" in " ".join(named.output.split())
     assert call(own, *opened, "stripe", "--secret", "x" * 20).exit_code == 2
     assert "asks/in@slack" in call(own, "secret", "list").output

@@ -110,6 +110,16 @@ async def test_an_act_that_changed_nothing_says_so(tmp_path: Path) -> None:
             assert (reply.status, said in reply.text) == (200, True), act
 
 
+async def test_run_now_that_is_refused_leads_to_what_waits(duly_world: Stage) -> None:
+    """S7, U3: it is not offered while a run is open, and who asks all the same finds the way."""
+    play, _ = await proposed(duly_world)
+    app, headers = duly.web.app(play.host), await signed(play)
+    page = (await ask(app, f"/w/{NAME}", headers=headers)).text
+    assert "/act/run_now" not in dict(Page(page).forms())
+    refused = await post(app, headers, "/act/run_now", {"workflow": NAME})
+    assert (refused.status, f'href="/why/{NAME}"' in refused.text) == (409, True)
+
+
 async def test_a_yes_and_a_no_are_about_what_was_shown(duly_world: Stage) -> None:
     """G11: both buttons carry the hash, and stand within what does not change, on every page."""
     play, shown = await proposed(duly_world)

@@ -173,6 +173,7 @@ ASKED: Final[dict[str, dict[str, Any]]] = {
     "find": {"text": "Note"},
     "grants": {"workflow": "asks"},
     "history": {"id": "{failed_run}"},
+    "hooks": {"workflow": "asks"},
     "ids": {"begins": "{unknown}"},
     "inputs": {"workflow": "asks"},
     "kinds": {},

@@ -19,13 +19,13 @@ import duly.web
 from duly.api.door import Within
 from duly.api.registry import Scope
 from duly.desk.hook import Hook
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.faces.web.app import make_app, make_hooks_app
 from duly.faces.web.guard import Place
 from duly.host import Host
 from duly.rules import webhook
 from duly.rules.source import EXAMPLE, Source
-from duly.words import page as words
+from duly.words import hook as hooked
 from tests.web.stand import HOME, Fake, Reply, Web, ask, serving
 from tests.web.test_page import Page, post, signed
 
@@ -182,7 +182,12 @@ async def test_a_stranger_learns_nothing_from_a_refusal(tmp_path: Path) -> None:
 async def test_a_secret_is_replaced_and_dropped_like_any_other(tmp_path: Path) -> None:
     """A5: the old one lets nobody in; dropped, the webhook is closed."""
     async with sender(tmp_path) as each:
-        newer = Sender(each.web, await each.web.host.new_hook("invoices", "mail.received"))
+        host = each.web.host
+        with pytest.raises(RequestRefused) as raised:
+            await host.new_hook("invoices", "mail.received")
+        assert raised.value.code == "hook_open"
+        assert (await each.send()).status == 202
+        newer = Sender(each.web, await host.new_hook("invoices", "mail.received", replace=True))
         assert (await each.send()).status == 401
         assert (await newer.send()).status == 202
         listed = [(one.connector, one.name) for one in await each.web.host.secrets()]
@@ -455,13 +460,13 @@ async def test_the_page_shows_the_whole_address_of_a_webhook(
         made = unescape(opened)
         for text in (shown, made):
             assert [f"{base}{PATH}" in text for base in bases] == [True] * len(bases)
-            assert (words.HOOK_ONLY_HERE in text) is not is_named
+            assert (hooked.ONLY_HERE in text) is not is_named
         fields = {each.get("id"): each.get("value") for _, each in Page(opened).elements}
         whole = str(fields["address"])
         assert re.fullmatch(re.escape(f"{bases[0]}{PATH}/") + "[0-9a-f]{40}", whole)  # alone
         assert (fields["path"], "whsec_" in str(fields["secret"])) == (f"{bases[0]}{PATH}", True)
         assert str(fields["try"]).endswith(f"'{whole}'")
-        assert (words.HOOK_ELSEWHERE in made) is (len(bases) > 1)
+        assert (hooked.ELSEWHERE in made) is (len(bases) > 1)
         assert set(re.findall(r"https?://[^/]+/hooks", made)) == {f"{each}/hooks" for each in bases}
 
 

@@ -17,7 +17,7 @@ from duly.errors import Invalid
 from duly.host import Host
 from duly.rules.event import Republish
 from duly.rules.redaction import redact_text
-from duly.words import page as words
+from duly.words import hook as hooked
 from duly.words.done import RECEIVED
 from tests.web.stand import HOME, Reply, Web, ask, serving
 from tests.web.test_hook import JSON
@@ -92,7 +92,7 @@ async def test_a_content_that_is_not_taken_is_in_the_log(
     ],
 )
 async def test_a_post_without_its_id_is_refused_and_said(
-    terms: dict[str, str], bodies: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    terms: dict[str, Any], bodies: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G12: as the same or as a new one it would be lost or twice; the log of the host has it."""
     async with said(tmp_path, **terms) as each:
@@ -129,7 +129,7 @@ async def test_a_sender_is_told_in_words_what_became_of_its_post(tmp_path: Path)
     ],
 )
 async def test_terms_that_cannot_be_meant_are_refused(
-    terms: dict[str, str], path: str, tmp_path: Path
+    terms: dict[str, Any], path: str, tmp_path: Path
 ) -> None:
     """G12: before a secret is made; each with the field that is wrong."""
     async with serving(tmp_path) as web:
@@ -144,7 +144,7 @@ async def test_what_the_owner_said_outlives_the_host_and_only_the_secret_is_one(
     tmp_path: Path,
 ) -> None:
     """A5, G12: a title that was chosen is no secret; the secret is taken out of what is shown."""
-    terms = {"id_from": "post", "title": "{name} wishes {wish}"}
+    terms: dict[str, Any] = {"id_from": "post", "title": "{name} wishes {wish}"}
     async with serving(tmp_path) as web:
         await web.deploy()
         hook = await web.host.new_hook("invoices", "mail.received", **terms)
@@ -166,7 +166,7 @@ async def test_setup_asks_what_posts_there(tmp_path: Path) -> None:
         await web.deploy()
         headers = await signed(web)
         text = unescape((await ask(web.app, "/w/invoices/setup", headers=headers)).text)
-        for told in (*words.SENDERS.values(), *words.IDS_FROM.values(), words.HOOK_SAME):
+        for told in (*hooked.SENDERS.values(), *hooked.IDS_FROM.values(), hooked.SAME):
             assert told in text
         sent = {"workflow": "invoices", "topic": "mail.received", "sender": "standard"}
         sent |= {"id_from": "field", "id_name": "order.id", "title": "{wish}", "secret": ""}

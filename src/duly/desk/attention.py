@@ -217,7 +217,8 @@ def _silent(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Iterator[Att
     if is_silent(since, sight.now_ms, days):
         facts = {"days": days, "since": moment(since)}
         reason = Reason(Waiting.SILENT, workflow.name, facts)
-        offers = (offer.on_workflow("run_now", workflow.name),)
+        is_free = survey.run(workflow.id) is None  # else what waits says what to do (S7)
+        offers = (offer.on_workflow("run_now", workflow.name),) if is_free else ()
         yield _entry(workflow, "silent", reason, since + days * DAY_MS, offers=offers)
 
 

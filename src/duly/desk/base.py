@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from duly.bus.channel import Channels
+from duly.desk.refused import Refusals
 from duly.desk.secret import Vault
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
@@ -117,6 +118,7 @@ class Desk:
     `simulator` crashes a workflow, in a process of its own. `writing` are the drafts that models
     write now. `faults` has what this host does by itself and cannot do now. `setup` are the
     settings of its project; a host that a program embeds has none.
+    `refusals` counts the posts to webhooks that were not taken.
     """
 
     parts: Parts
@@ -135,6 +137,7 @@ class Desk:
     faults: dict[str, UnmadeBackup] = field(default_factory=dict)
     setup: Setup | None = None
     adding: Adds = field(default_factory=Adds)
+    refusals: Refusals = field(default_factory=Refusals)
 
     @property
     def now_ms(self) -> int:

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from duly.desk.base import USER, HasDesk, find, find_topic
+from duly.desk.base import USER, Desk, HasDesk, find, find_history, find_topic
 from duly.desk.publication import publish
-from duly.errors import Invalid, RequestRefused, short
+from duly.errors import Invalid, RequestRefused, see, short
 from duly.rules import webhook
 from duly.rules.event import Republish
+from duly.rules.schedule import moment
 from duly.rules.shown import cut, visible
-from duly.rules.value import decode
-from duly.rules.verb import Scope, act
+from duly.rules.value import Json, decode
+from duly.rules.verb import Scope, act, question
 from duly.rules.webhook import HOOKS as HOOKS
-from duly.rules.webhook import HookSender, IdFrom
+from duly.rules.webhook import HookFault, HookSender, IdFrom
+from duly.store import people
 from duly.store.base import Transaction
 
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
@@ -38,7 +41,8 @@ class Hook:
     """A webhook that was just opened; `secret` and `key` are shown this once.
 
     A sender that signs uses `path` and the secret; one that cannot uses `path`, a slash and `key`.
-    A secret that was given is not repeated. Only a standard hook has a key.
+    A secret that was given is not repeated. Only a standard hook has a key. `id_from`, `id_name`
+    and `title` are what its owner has said.
     """
 
     workflow: str
@@ -47,6 +51,35 @@ class Hook:
     path: str
     secret: str | None
     key: str | None
+    id_from: IdFrom = IdFrom.BODY
+    id_name: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHook:
+    """A webhook of a workflow, without its secret and without its key.
+
+    `since` is when its secret was set; null if none is open, and posts came all the same. `secret`
+    is the name of its secret among those of `hooks`. `refused` counts the posts that this host has
+    refused since it started; `why` is the reason of the last. `is_readable` is false if its secret
+    does not open: then each post is refused, and what its owner has said is not known.
+    """
+
+    workflow: str
+    topic: str
+    sender: HookSender
+    path: str
+    secret: str
+    since: datetime | None
+    is_readable: bool
+    id_from: IdFrom
+    id_name: str
+    title: str
+    refused: int
+    refused_from: datetime | None
+    refused_at: datetime | None
+    why: HookFault | None
 
 
 class Hooks(HasDesk):
@@ -63,13 +96,15 @@ class Hooks(HasDesk):
         id_from: IdFrom | str = IdFrom.BODY,
         id_name: str = "",
         title: str = "",
+        replace: bool = False,
         by: str = USER,
     ) -> Hook:
         """Open a topic with ingress to a webhook; its secret is shown this once.
 
         `sender` says how it signs: standard, github, slack or stripe. Slack and Stripe give the
-        `secret` to you; for the others one is made. A secret it had before is replaced. To close
-        it, drop the secret `workflow/topic` of `hooks`, or `workflow/topic@sender`.
+        `secret` to you; for the others one is made. One that is open is refused, unless `replace`
+        says that its secret and its key stop at once. To close it, drop the secret
+        `workflow/topic` of `hooks`, or `workflow/topic@sender`.
 
         Of a sender that posts to the address with the key, `id_from` says which posts are the
         same event: those with the same `body`, none (`post`), or those with the same id in the
@@ -89,9 +124,18 @@ class Hooks(HasDesk):
 
         def look(tx: Transaction) -> None:
             find_topic(tx, find(tx, workflow), topic, is_orphan_fine=False)
+            if not replace and (since := _read_open(tx).get(name)) is not None:
+                facts: dict[str, Json] = {"workflow": workflow, "sender": str(who)}
+                facts["since"] = moment(since).isoformat()
+                raise RequestRefused(
+                    code="hook_open",
+                    subject=topic,
+                    facts=facts,
+                    next=see("hooks", workflow=workflow),
+                )
 
-        await desk.look(look)
         name = webhook.name_secret(workflow, topic, who)
+        await desk.look(look)
         made = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
         open_secret = made if secret is None else webhook.check_secret(secret)
         kept = webhook.write_kept(open_secret, terms)
@@ -103,10 +147,39 @@ class Hooks(HasDesk):
             vault.keep(HOOKS, name, kept, await verb())
 
         await desk.complete(keep)
-        path = f"/hooks/{quote(workflow, safe='')}/{quote(topic, safe='')}"
-        has_key = who is HookSender.STANDARD
-        key = webhook.url_key(open_secret) if has_key else None
-        return Hook(workflow, topic, who, path, made if secret is None else None, key)
+        return Hook(
+            workflow,
+            topic,
+            who,
+            path=_path(workflow, topic),
+            secret=made if secret is None else None,
+            key=webhook.url_key(open_secret) if who is HookSender.STANDARD else None,
+            **asdict(terms),
+        )
+
+    @question(example={"workflow": "invoices"})
+    async def hooks(self, workflow: str) -> tuple[OpenHook, ...]:
+        """List the webhooks of a workflow that are open, without their keys.
+
+        It lists as well where none is open, if posts were refused there since the host started.
+        """
+        # Rules: G12, A5.
+        desk = self._desk()
+
+        def read(tx: Transaction) -> list[tuple[str, HookSender, str, int | None]]:
+            topics = people.list_topics(tx, find_history(tx, workflow).id)
+            since = _read_open(tx)
+            places = ((each.name, sender) for each in topics for sender in HookSender)
+            named = ((*place, webhook.name_secret(workflow, *place)) for place in places)
+            return [(topic, sender, name, since.get(name)) for topic, sender, name in named]
+
+        found = await desk.ask(read)
+        refused = desk.refusals.by_name
+        return tuple(
+            _list(desk, workflow, *each)
+            for each in found
+            if each[-1] is not None or each[-2] in refused
+        )
 
     @act(
         scope=Scope.AGENT,
@@ -152,17 +225,21 @@ class Hooks(HasDesk):
         else:
             is_known = webhook.is_signed(sender, compared, headers, body, desk.now_ms)
         shown = cut(visible(name), NAME_CHARS_SHOWN)
-        if secret is None or not is_known:
-            if secret is None:
+        is_open = secret is not None
+        if not is_open or not is_known:
+            fault = HookFault.WRONG_SIGNATURE if key is None else HookFault.WRONG_KEY
+            fault = fault if is_open else HookFault.NOT_OPEN
+            desk.refusals.note(name, fault, desk.now_ms, is_open=is_open)
+            if not is_open:
                 log.warning("A webhook for %s was refused: none is open there", shown)
             else:
                 how = "signature or time" if key is None else "key"
                 log.warning("A webhook for %s was refused: wrong %s", shown, how)
             raise RequestRefused(code="hook_refused" if key is None else "hook_key_refused")
-        payload = decode(body, "body")
-        if webhook.is_challenge(sender, payload):
-            return None
         try:
+            payload = decode(body, "body")
+            if webhook.is_challenge(sender, payload):
+                return None
             if key is None:
                 given = webhook.find_id(sender, headers, payload, body)
             else:
@@ -172,6 +249,8 @@ class Hooks(HasDesk):
             message = {"message_id": given, "title": title, "payload": payload}
             what = await publish(desk, workflow, topic, message, action)
         except Invalid as error:
+            fault = HookFault.NO_ID if error.code == "hook_id_missing" else HookFault.NOT_TAKEN
+            desk.refusals.note(name, fault, desk.now_ms, is_open=True)
             log.warning("A webhook for %s was not taken: %s", shown, visible(error))
             raise
         if what is Republish.DROPPED:
@@ -183,6 +262,38 @@ class Hooks(HasDesk):
                 was,
             )
         return what
+
+
+def _path(workflow: str, topic: str) -> str:
+    return f"/hooks/{quote(workflow, safe='')}/{quote(topic, safe='')}"
+
+
+def _read_open(tx: Transaction) -> dict[str, int]:
+    """Read when each webhook that is open got its secret, by the name of that."""
+    return {each.name: each.set_at for each in people.list_secrets(tx) if each.connector == HOOKS}
+
+
+def _list(
+    desk: Desk, workflow: str, topic: str, sender: HookSender, name: str, since: int | None
+) -> OpenHook:
+    """Tell of one webhook what may be shown; its secret is only read for what stands behind it."""
+    kept = None if desk.vault is None or since is None else desk.vault.find(HOOKS, name)
+    terms = webhook.USUAL if kept is None else webhook.read_kept(kept)[1]
+    refused = desk.refusals.by_name.get(name)
+    return OpenHook(
+        workflow,
+        topic,
+        sender,
+        path=_path(workflow, topic),
+        secret=name,
+        since=None if since is None else moment(since),
+        is_readable=kept is not None,
+        **asdict(terms),
+        refused=0 if refused is None else refused.count,
+        refused_from=None if refused is None else moment(refused.first_at_ms),
+        refused_at=None if refused is None else moment(refused.last_at_ms),
+        why=None if refused is None else refused.why,
+    )
 
 
 def read_sender(sender: object) -> HookSender:

@@ -163,11 +163,14 @@ def on_workflow(verb: str, workflow: str) -> Offer:
     return Offer(verb, {"workflow": workflow}, verb)
 
 
-def of_workflow(workflow: str, *, is_paused: bool, has_producer: bool) -> tuple[Offer, ...]:
-    """Offer what is done to a whole workflow: one that is paused begins nothing (F7)."""
+def of_workflow(workflow: str, *, is_paused: bool, can_be_run: bool) -> tuple[Offer, ...]:
+    """Offer what is done to a whole workflow: one that is paused begins nothing (F7).
+
+    `can_be_run`: it has a producer, and no open run that one would have to wait for (S7).
+    """
     if is_paused:
         return (on_workflow("resume", workflow),)
-    verbs = ("run_now", "pause") if has_producer else ("pause",)
+    verbs = ("run_now", "pause") if can_be_run else ("pause",)
     return tuple(on_workflow(each, workflow) for each in verbs)
 
 

@@ -253,7 +253,11 @@ def _workflow(survey: Survey, row: WorkflowRow, sight: Sight) -> Workflow:
             for each in survey.topics(row.id).values()
             if each.ingress and not each.orphaned
         ),
-        offers=of_workflow(row.name, is_paused=bool(row.paused), has_producer=bool(producers)),
+        offers=of_workflow(
+            row.name,
+            is_paused=bool(row.paused),
+            can_be_run=bool(producers) and facts.run is None,
+        ),
     )
 
 

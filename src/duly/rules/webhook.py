@@ -54,6 +54,7 @@ DIGEST: Final = "sha256-"  # so begins an id that was made from a body
 ID_HEADER: Final = "x-"  # so begin the names of other headers that may have an id
 ID_HEADERS_MAX: Final = 50  # of these, of one message
 HOOKS: Final = "hooks"  # the "connector" of their secrets; each has the name `workflow/topic`
+TEST_ID: Final = "test-1"  # of the post that tries a webhook
 CHALLENGE: Final = "url_verification"  # Slack asks whether an address belongs to its owner
 
 
@@ -73,6 +74,16 @@ class IdFrom(StrEnum):
     POST = "post"  # each post is an event of its own
     HEADER = "header"
     FIELD = "field"
+
+
+class HookFault(StrEnum):
+    """Why a post was refused, for the owner of the webhook; its sender is told less."""
+
+    NOT_OPEN = "not_open"
+    WRONG_KEY = "wrong_key"
+    WRONG_SIGNATURE = "wrong_signature"
+    NO_ID = "no_id"
+    NOT_TAKEN = "not_taken"  # it proved who sent it, and can be no event
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +315,38 @@ def read_kept(kept: str) -> tuple[str, HookTerms]:
 def secret_of(connector: str, kept: str) -> str:
     """Return what of a kept secret is secret; of a hook its owner's words are not."""
     return read_kept(kept)[0] if connector == HOOKS else kept
+
+
+def example_of(id_from: str, id_name: str, title: str) -> tuple[dict[str, str], dict[str, Json]]:
+    """Return the headers and the body of a post that a webhook with these terms takes.
+
+    >>> example_of("field", "order", "{order}: {customer.name}")
+    ({}, {'order': 'test-1', 'customer': {'name': 'test'}})
+    >>> example_of("header", "x-order", "")
+    ({'x-order': 'test-1'}, {'title': 'Test'})
+    """
+    payload: dict[str, Json] = {}
+    if id_from == IdFrom.FIELD:
+        _place(payload, id_name, TEST_ID)
+    for name in FIELD.findall(title):
+        _place(payload, name, "test")
+    headers = {id_name: TEST_ID} if id_from == IdFrom.HEADER else {}
+    return headers, payload or {"title": "Test"}
+
+
+def _place(payload: dict[str, Json], name: str, value: str) -> None:
+    """Write a field where `_field` finds it; one that is there stays."""
+    if _field(payload, name) is not None:
+        return
+    *parents, last = name.split(".")
+    inner = payload
+    for each in parents:
+        below = inner.setdefault(each, {})
+        if not isinstance(below, dict):  # a text stands there: found by its whole name too
+            payload[name] = value
+            return
+        inner = below
+    inner[last] = value
 
 
 def is_challenge(sender: HookSender, payload: Json) -> bool:

@@ -7,12 +7,15 @@ Law 2  What it leaves to do is an offer; each face spells it its own way.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final, TypeAlias
 
 from duly.fact import NO_FACTS, Offer
+from duly.rules.webhook import example_of
 from duly.words.forgetting import was_erased
 from duly.words.noun import plural
 from duly.words.oauth import say_signed_in
@@ -186,8 +189,11 @@ def _new_hook(made: Answer, _: Args) -> str:
 
 def say_curl(made: Mapping[str, Any]) -> str:
     """Write the command that tries a webhook which takes a key."""
-    head = "-H 'Content-Type: application/json'"
-    return f"""curl {head} -d '{{"title": "Test"}}' '{made["path"]}/{made["key"]}'"""
+    headers, payload = example_of(made["id_from"], made["id_name"], made["title"])
+    heads = {"Content-Type": "application/json", **headers}
+    asked = [f"-H {quote(f'{name}: {value}')}" for name, value in heads.items()]
+    body = json.dumps(payload, ensure_ascii=False)
+    return f"curl {' '.join(asked)} -d {quote(body)} '{made['path']}/{made['key']}'"
 
 
 def _propose(made: Answer, _: Args) -> Done:
@@ -281,6 +287,7 @@ NOTHING: Final[Mapping[str, str | Done]] = {
     "extensions": 'There is no extension. duly.toml names their folder: extensions = "…".',
     "find": "There are no such events.",
     "grants": "It is allowed nothing.",
+    "hooks": "No webhook of it is open.",
     "hosts": "No host is here.",
     "inputs": "Nothing came in.",
     "kinds": "No connection can be added here: a program embeds this host.",

@@ -246,6 +246,10 @@ PAGE: Final[Mapping[str, Pair]] = {
         "This webhook is not taken: no open one has this address with this key at its end.",
         "Copy the whole address again, without a full stop behind it; or open the webhook anew.",
     ),
+    "hook_open": (
+        'A webhook of "{workflow}" is open for "{subject}" already (sender: {sender}).',
+        "Let its sender post there; or say `replace`: its old key and secret then stop at once.",
+    ),
     "hook_id_missing": (
         'This webhook is not taken: its id belongs into the {place} "{name}", and is not there.',
         "Send a text or a whole number there, or open the webhook with another place for the id.",

@@ -142,42 +142,7 @@ ONLY_HERE: Final = (
 )
 QR: Final = "The link as a picture for a camera"
 NO_INGRESS: Final = "Nothing can be published from outside: none of its topics has ingress."
-HOOK: Final = (
-    "A service outside, or a form, can publish into a topic with ingress. It posts JSON, and the"
-    " body is the payload. Open a webhook to get the address, whose key is shown once."
-)
-HOOK_SAME: Final = (
-    "A sender that tries again sends the same body, and an event that came before is not made"
-    " twice. Of a form without an id, two equal wishes are then one: let each post be new, or name"
-    " a field that has an id."
-)
-HOOK_POSTS: Final = "Before the key stands:"
-SENDERS: Final = {
-    "standard": "a form or any service (secret address, or Standard Webhooks)",
-    "github": "GitHub, which signs",
-    "slack": "Slack, which signs",
-    "stripe": "Stripe, which signs",
-}
-IDS_FROM: Final = {
-    "body": "those with the same body",
-    "post": "none: each post is new",
-    "header": "those with the same id in a header",
-    "field": "those with the same id in a field of the body",
-}
-HOOK_ADDRESS: Final = "The address; its end is a key, so that who knows it can post"
-HOOK_TRY: Final = "To try it, type this in a terminal"
-HOOK_SIGNS: Final = (
-    "One that signs as Standard Webhooks say needs no key: it has the address below and the secret."
-)
-HOOK_PATH: Final = "The address without a key"
-HOOK_SECRET: Final = "The secret with which it signs"
-HOOK_OWN_SECRET: Final = "It signs with the secret that it gave you."
-HOOK_ELSEWHERE: Final = "It is taken at these addresses too:"
-HOOK_ONLY_HERE: Final = (
-    "Only this machine reaches this address. For a service elsewhere, name the public address of"
-    " the page in duly.toml: hosts below [page], with a certificate or a proxy. That name then"
-    " stands before the path."
-)
+WHAT_WAITS: Final = "What it waits for"
 GUIDE_OF: Final = (
     "Give a language model this text and your wish. It says how a workflow is written, and which"
     " tools this project has. Connect first what your wish needs, and copy the text afterwards: it"

@@ -78,21 +78,20 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
 )
 @click.option("--id-name", default="", help="The header or the field that has the id.")
 @click.option("--title", default="", help="How titles are written, such as '{name}: {wish}'.")
+@click.option("--replace", is_flag=True, help="One is open: its key and its secret stop at once.")
 @json_option
 @pass_face
-def new_hook(
-    face: Face, workflow: str, topic: str, sender: str, id_from: str, id_name: str, title: str
-) -> None:
+def new_hook(face: Face, /, workflow: str, topic: str, sender: str, **terms: Any) -> None:
     """Open a topic with ingress to a webhook; its secret is shown this once.
 
-    A secret it had before is replaced. Slack and Stripe give the secret to you: you are asked for
-    it unseen; without a terminal it is read from stdin.
+    One that is open stays as it is, and this is refused, unless you say `--replace`. Slack and
+    Stripe give the secret to you: you are asked for it unseen; without a terminal it is read from
+    stdin.
 
     A post to the address with the key is the same event as one with the same body; with
     `--id-from post` each is new, with `header` or `field` those with the same id are the same.
     """
-    args = {"workflow": workflow, "topic": topic, "sender": sender}
-    args |= {"id_from": id_from, "id_name": id_name, "title": title}
+    args = {"workflow": workflow, "topic": topic, "sender": sender, **terms}
     given = {}
     if sender in GIVES_SECRET:
         given["secret"] = read_secret(f"The signing secret that {sender} shows you")

@@ -303,6 +303,7 @@ ROWS: Final[Mapping[str, Row]] = {
         f"{HERE}.secret:new_hook",
         left_out=frozenset({"secret"}),
     ),
+    "hooks": Row(KEEP, "List the webhooks of a workflow."),
     "receive": Row(KEEP, "Publish what a webhook sent.", is_moving=True),
     "bus": Row(KEEP, "Use the event bus.", f"{HERE}.bus:bus"),
     "bus emit": Row(KEEP, "Put an event on the bus.", defaults=CLI, is_moving=True),

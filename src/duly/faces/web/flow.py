@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duly.api.page import PAGE_ROWS_MAX, HookSender, IdFrom
+from duly.api.page import GIVES_SECRET, PAGE_ROWS_MAX, HookSender, IdFrom
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
 from duly.api.word import InputStatus, OutputStatus, Status
@@ -150,6 +150,7 @@ async def inputs(lacks: Lacks, request: Request) -> Sheet:
     facts |= {"query": query, "is_asked": is_asked}
     facts |= {"statuses": statuses, "hits": [], "inputs": [], "older": "", "empty": "match"}
     facts["lacks"] = await lacks.find(session, each)
+    facts["hooks"] = await session.call("hooks", workflow=name)
     if is_asked:
         query.pop("before", None)
         found = await _search(session, name, query.get("status"), sought)
@@ -280,7 +281,9 @@ async def setup(lacks: Lacks, request: Request) -> Sheet:
         "grants": await session.call("grants", workflow=name),
         "allowances": await session.call("allowances", workflow=name, limit=ROWS),
         "upcoming": await session.call("upcoming", workflow=name, times=TIMES),
+        "hooks": await session.call("hooks", workflow=name),
         "senders": [*map(str, HookSender)],
+        "gives_secret": [*map(str, GIVES_SECRET)],
         "ids_from": [*map(str, IdFrom)],
         "reach": asdict(find_reach(request)),
         "foreign": await ask_foreign(visit_of(request)),

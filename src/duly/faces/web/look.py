@@ -33,6 +33,7 @@ from duly.faces.web import drawing
 from duly.faces.web.guard import VISIT, Visit, path_of
 from duly.faces.web.problem import problem, status_of
 from duly.words import addable
+from duly.words import hook as hooked
 from duly.words import page as words
 from duly.words.done import tell_nothing
 
@@ -78,6 +79,7 @@ def _environment() -> Environment:
     made.globals["nothing"] = lambda verb: tell_nothing(verb, "").sentence
     made.globals["words"] = words
     made.globals["add"] = addable
+    made.globals["hooked"] = hooked
     made.filters["under"] = lambda name, begin: f"{begin}{name}"
     made.globals["draw"] = drawing
     made.globals["fresh_id"] = unguessable
@@ -169,6 +171,9 @@ def refuse(
         "detail": str(error),
         "code": error.code,
         "sides": sides,
+        "waits": str(error.next.args.get("id", ""))
+        if error.next and error.next.verb == "why"
+        else "",
     }
     return render(request, "problem.html", status, **told)
 
