@@ -169,7 +169,7 @@ async def test_a_card_says_by_which_rule_it_asks_and_how_that_is_changed(
     [
         (None, "grant_makes", 0),
         (ASKED, "grant_asks", 1),
-        (Policy(approvals={"*": "first:3"}), "grant", 1),
+        (Policy(approvals={"*": "first:3"}), "grant_sometimes", 1),
     ],
 )
 async def test_a_grant_says_whether_the_change_is_still_asked_about(

@@ -111,6 +111,12 @@ NOTHING_CHANGED: Final = "Nothing was changed by it."
 AFTER_ANSWER: Final = "checks again after your answer"
 AFTER_THIS: Final = "checks again after that"
 WHY_ASKED: Final = "Why you are asked, and how often"
+GRANT_LASTS: Final = "A grant lasts until it is revoked; it is no yes to one change."
+RULES_STAND: Final = (
+    "The rules stand in duly.toml as approvals, below [policy] or the table of the workflow; to be"
+    ' asked before each call of a tool, add "TOOL" = "always" there, then press Start again on the'
+    " page Tools."
+)
 LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
 ALWAYS_ASKING: Final = ("always", "above:low", "above:medium")
 # What Duly retries by itself, by the code of its reason: nothing moves until then.
@@ -191,6 +197,8 @@ NO_ACCOUNT: Final = "No account is paired yet, so nothing is asked over this cha
 IF_LOST: Final = "If the answer is lost,"
 NO_SECRET: Final = "It names no secret that it needs."
 ONLY_READS: Final = "It changes nothing outside; it only reads."
+ITS_FOLDER: Final = "Its files are in the folder"
+THAT_MACHINE: Final = "on the machine of the host"
 SETTINGS_BY_COMMAND: Final = (
     "Its settings stand in duly.toml. A page changes none: change one by a command on the machine"
     " of the host, or in the file."
