@@ -11,8 +11,7 @@ import duly
 from duly.api.registry import Scope
 from duly.connectors.table import Table
 from duly.rules.source import Language
-from duly.words import page as words
-from duly.words.approval import write_approvals
+from duly.words import approval
 from tests.web.stand import Web, ask, serving
 from tests.web.test_page import Page, post, signed
 
@@ -73,15 +72,15 @@ async def test_a_script_and_its_grants_say_whether_a_person_is_asked(
         line = 'approvals = { "*" = "above:low", "rows.insert" = "always" }'
         assert ("Written so, you are asked each time:" in shown) is is_written
         assert line in shown
-        assert words.GRANT_LASTS in shown
+        assert approval.GRANT_LASTS in shown
         await web.host.deploy(duly.Source(Language.PYTHON, ROWS), grant=True)
         text = await look(web, "/w/rows/setup", Scope.READ)
         assert f"rows.insert {said}" in text
-        assert words.RULES_STAND in text
+        assert approval.RULES_STAND in text
         guide = await web.host.guide()
         when = "is made without asking the person" if is_written else "asks the person each time"
         assert f"*Risk low; {when}.*" in guide
-        assert write_approvals(approvals) in guide
+        assert approval.write_approvals(approvals) in guide
 
 
 async def test_the_folder_of_a_connection_is_shown_to_who_may_see_settings(tmp_path: Path) -> None:

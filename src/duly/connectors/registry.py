@@ -36,7 +36,6 @@ from duly.connectors.base import (
     Vault,
     Verdict,
 )
-from duly.connectors.folder import Folder
 from duly.connectors.oauth import Keeper
 from duly.connectors.raised import kind_of, words_at, words_of
 from duly.connectors.signature import parameters_of, result_of
@@ -117,11 +116,6 @@ class Registry:
         """Return where the service of each connector is, of those whose settings say it (K4)."""
         found = {name: each._origin for name, each in self._connectors.items()}
         return {name: origin for name, origin in found.items() if origin is not None}
-
-    def folder_of(self, connector: str) -> str | None:
-        """Return the folder on this machine in which a connector has its files (K13)."""
-        folder = getattr(self._connectors[connector], "_folder", None)
-        return str(folder.path) if isinstance(folder, Folder) else None
 
     def is_local(self, tool: str) -> bool:
         """Tell whether a tool needs this very machine (H7)."""

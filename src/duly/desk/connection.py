@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Self
 
+from duly.connectors.folder import find_folders
 from duly.connectors.pinning import OfferedList, PinningConnector, find_pinning
 from duly.connectors.set_up import SetUpFault, find_checked
 from duly.desk.base import USER, HasDesk
@@ -151,7 +152,7 @@ class Connections(HasDesk):
         found = await desk.ask(lambda tx: _connection(tx, desk.parts, connector, desk.vault))
         if not right.covers(Scope.ADMIN):
             return found
-        return replace(found, folder=desk.parts.outside.folder_of(connector))
+        return replace(found, folder=find_folders(desk.parts.outside).get(connector))
 
     @question(example={})
     async def connections(self) -> tuple[Connection, ...]:

@@ -23,6 +23,15 @@ WORDS: Final[Mapping[str, str]] = {
     Approval.ALWAYS: "every change",
     "after_model": "changes in which a language model may have had a part",
 }
+WHY_ASKED: Final = "Why you are asked, and how often"
+GRANT_LASTS: Final = "A grant lasts until it is revoked; it is no yes to one change."
+RULES_STAND: Final = (
+    "The rules stand in duly.toml as approvals, below [policy] or the table of the workflow; to be"
+    ' asked before each call of a tool, add "TOOL" = "always" there, then press Start again on the'
+    " page Tools."
+)
+LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
+ALWAYS_ASKING: Final = (Approval.ALWAYS, Approval.ABOVE_LOW, Approval.ABOVE_MEDIUM)
 THEN: Final = "Save the file, and press Start again on the page Tools, or start the host again."
 
 
@@ -90,3 +99,18 @@ def say_settings(asks: Sequence[Asks], approvals: Sequence[tuple[str, str]]) -> 
     words = "; ".join(f'"{word}" {does}' for word, does in WORDS.items())
     yield f"What each word asks about: {words}. Of several rules the strictest holds."
     yield THEN
+
+
+def say_rules(rules: Sequence[Sequence[str]]) -> str:
+    """Say which rules ask a person before a call, and where they are changed."""
+    named = ", ".join(say_rule(*each) for each in rules)
+    return (
+        f"The settings ask by {named}. That stands in duly.toml as approvals, below [policy] or"
+        " the table of the workflow, and is changed there."
+    )
+
+
+def say_less_often(rules: Sequence[Sequence[str]]) -> str:
+    """Write what asks only for the first calls of each tool, in place of rules that always ask."""
+    each = {glob: "first:5" for glob, word in rules if word in ALWAYS_ASKING}
+    return write_approvals(each) if each else ""
