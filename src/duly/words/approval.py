@@ -16,7 +16,7 @@ RULES_SHOWN_MAX: Final = 5
 HEAD: Final = "Where it is decided whether you are asked"
 # What each word asks about; that of the first calls may have any number.
 WORDS: Final[Mapping[str, str]] = {
-    Approval.NEVER: "none",
+    Approval.NEVER: "nothing",
     Approval.ABOVE_MEDIUM: "changes of high risk",
     Approval.ABOVE_LOW: "changes of medium or high risk",
     "first:5": "the first 5 calls of each new version",
@@ -96,8 +96,8 @@ def say_settings(asks: Sequence[Asks], approvals: Sequence[tuple[str, str]]) -> 
     if more:
         yield "Written so, you are asked each time:"
         yield f"  {write_approvals({**now, **more})}"
-    words = "; ".join(f'"{word}" {does}' for word, does in WORDS.items())
-    yield f"What each word asks about: {words}. Of several rules the strictest holds."
+    yield "What each word asks about; of several rules the strictest holds:"
+    yield from (f'  "{word}": {does}' for word, does in WORDS.items())
     yield THEN
 
 
