@@ -150,7 +150,7 @@ def describe_service(page: Page, *, is_judged: bool) -> None:
     follow(page, "http")
     if is_judged:
         judge(page, "the form of a service")
-    page.get_by_label("Its name, which scripts write").fill("tasks")
+    page.get_by_label("Its name, by which scripts use").fill("tasks")
     page.get_by_label("The address of the service").first.fill("http://127.0.0.1:8765")
     page.get_by_label("How the service is told who asks").select_option("bearer")
     page.locator("input[type=password]").fill("hidden-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -46,7 +47,7 @@ async def test_a_preview_says_what_is_read_and_changed_and_does_neither(
     said = say_preview(told, Clock(0))
     for part in (
         "A new workflow, “mail-to-row”.",
-        "poll: Checks every 5 minutes; and at once when you say yes.",
+        "poll: Checks every 5 minutes; the first time at once after it is deployed.",
         "gmail.read (to read): new\n  sheets.append (to change): new",
         "It read gmail.search with after “0” once and found 5 items.",
         "One pass would make 5 changes: sheets.append_row 5 times.",
@@ -54,6 +55,46 @@ async def test_a_preview_says_what_is_read_and_changed_and_does_neither(
         '“["m5"]”',
     ):
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"*": "above:low"}, "is made without asking you (its risk is low, and the rule is RULE)"),
+        ({}, "is made without asking you (its risk is low, and no rule names it)"),
+        ({"*": "always"}, "asks you each time (its risk is low, and the rule is RULE)"),
+        ({"*": "first:1"}, "asks you for the first 1 call of each new version, else not ("),
+        ({"*": "first:5"}, "asks you for the first 5 calls of each new version, else not ("),
+        ({"*": "after_model"}, "asks you where a language model may have had a part, else not ("),
+        ({"*": "never", "sheets.*": "always"}, "asks you each time (its risk is low; of the rules"),
+    ],
+)
+async def test_beside_each_change_stands_whether_a_person_is_asked(
+    house: House, policy: dict[str, str], said: str
+) -> None:
+    """M9, A3: it is said in each case, with its rule, and with the line that asks each time."""
+    async with house.host(policy=duly.Policy(approvals=policy)) as host:
+        text = say_preview(await host.preview(TEXT, text_only=True), Clock(0))
+    ((glob, word), *_) = [*policy.items(), ("", "")]
+    rule = f'"{glob}" = "{word}"'
+    assert f"sheets.append_row: {said.replace('RULE', rule)}" in text
+    is_sometimes = "each time" not in said
+    more = ", ".join(f'"{glob}" = "{word}"' for glob, word in policy.items())
+    line = f"{more}, " if more else ""
+    assert (f'approvals = {{ {line}"sheets.append_row" = "always" }}' in text) is is_sometimes
+
+
+async def test_the_line_of_a_preview_asks_each_time(house: House) -> None:
+    """A3: what a person copies into the settings does what stands above it."""
+    async with house.host(policy=duly.Policy(approvals={"*": "above:low"})) as host:
+        told = await host.preview(TEXT, text_only=True)
+    lines = say_preview(told, Clock(0)).splitlines()
+    at = lines.index("  Written so, you are asked each time:")
+    written = tomllib.loads(lines[at + 1])["approvals"]
+    async with house.host(policy=duly.Policy(approvals=written)) as host:
+        (use,) = (await host.preview(TEXT, text_only=True)).changes
+        assert use.asks is not None
+        assert use.asks.each_time
 
 
 async def test_the_text_alone_reads_nothing(house: House) -> None:

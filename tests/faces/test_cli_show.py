@@ -58,6 +58,7 @@ ASKED = {
     "actions": (),
     "secrets": (),
     "verify": (),
+    "grants": ("asks",),
     "bus.journal": (),
     "bus.deliveries": (),
     "bus.deferred": (),
@@ -298,6 +299,15 @@ def test_why_without_an_id_tells_of_everything_that_waits(past: tuple[Path, Fact
     assert 8 <= len(typed) < 27
     one = call(folder, "why", "checks").stdout
     assert one.startswith("Nothing is pending; the next check comes in ")
+
+
+def test_grants_say_whether_a_person_is_asked(past: tuple[Path, Facts]) -> None:
+    """A3: of each change that a grant allows, below the grant."""
+    (change,) = [each for each in answer(past[0], "grants", "asks") if each["asks"]]
+    said = call(past[0], "grants", "asks").stdout
+    for each in change["asks"]:
+        assert f"\n  {each['tool']}: asks you each time (" in said
+    assert "{" not in said
 
 
 def test_times_name_their_zone_behind_them_or_in_the_head(past: tuple[Path, Facts]) -> None:

@@ -28,6 +28,7 @@ from duly.rules.permission import (
     parse_approval,
     permit,
     proposal_hash,
+    tell_asks,
 )
 from duly.rules.value import Json
 
@@ -309,3 +310,27 @@ def test_the_hash_changes_with_the_call_and_with_the_inputs() -> None:
     }
     assert len(others | {shown}) == 6
     assert len(shown) == 64
+
+
+# -- What a person is told (A3) -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", list(Risk))
+@pytest.mark.parametrize("word", [*ASKED, "first:3", "after_model"])
+@pytest.mark.parametrize("own", [None, *ASKED, "first:5", "after_model"])
+def test_what_is_told_is_what_the_engine_does(risk: Risk, word: str, own: str | None) -> None:
+    """A3, M4: for each call, by its number and by whether a model answered."""
+    tool = replace(SEND, risk=risk)
+    policies = ({"*": word}, {} if own is None else {"mail.*": own})
+    asks = tell_asks(tool, *policies)
+    assert asks is not None
+    for before, has_asked in product((0, 2, 3, 4, 5, 9999), (False, True)):
+        told = asks.each_time or before < asks.first or (has_asked and asks.after_model)
+        done = is_approval_needed(tool, *policies, calls_before=before, has_asked_model=has_asked)
+        assert told is done, (before, has_asked)
+    assert asks.rules == (("*", word), *(() if own is None else (("mail.*", own),)))
+
+
+def test_of_a_read_nothing_is_told() -> None:
+    """A3: reads never need approval."""
+    assert tell_asks(SEARCH, *ASK) is None

@@ -18,7 +18,7 @@ from duly.api.project import find_project
 from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
-from duly.words.addable import KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
+from duly.words.addable import HERE_ALREADY, KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
 from duly.words.page import (
     FIRST_CONNECT,
     OLD_SETTINGS,
@@ -290,6 +290,9 @@ async def test_the_first_page_of_a_new_user_names_three_steps(tmp_path: Path) ->
         for step in (FIRST_CONNECT, THEN_SCRIPT, THEN_DEPLOY):
             assert step in Page(first).text
         assert 'href="/add"' in first
+        for text in (first, (await ask(web.app, "/add", headers=headers)).text):
+            assert HERE_ALREADY in text  # so that no second one is made for the same folder
+            assert 'href="/connect/inbox"' in text
         assert 'action="/restart"' not in first
         await web.host.add_connection("files", "notes", {"path": "notes"})
         first = (await ask(web.app, "/", headers=headers)).text

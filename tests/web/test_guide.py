@@ -67,4 +67,4 @@ async def test_the_guide_is_copied_by_a_button_that_is_there_with_javascript_alo
         text = (await ask(web.app, "/guide", headers=await signed(web))).text
         assert '<button type="button" data-copy="guide" hidden>' in text
         assert '<textarea id="guide"' in text
-        assert words.GUIDE_COPY in unescape(text)
+        assert f'<p id="guide-by-hand">{words.GUIDE_COPY}</p>' in unescape(text)

@@ -10,6 +10,7 @@ import duly.web
 from duly.config import Policy
 from duly.connectors.sql import Sql
 from duly.testing import Fault, Stage
+from duly.words import approval
 from duly.words import page as words
 from tests.connectors.books import FileBooks
 from tests.desk.golden.situation import said_yes_before
@@ -207,10 +208,10 @@ async def test_a_card_says_by_which_rule_it_asks_and_how_that_is_changed(
     app, headers = duly.web.app(play.host), await signed(play)
     for path in ("/", f"/w/{NAME}", f"/m/{shown.mutation}"):
         text = Page((await ask(app, path, headers=headers)).text).text
-        assert words.say_rules(shown.rules) in text
-        assert words.LESS_OFTEN in text
+        assert approval.say_rules(shown.rules) in text
+        assert approval.LESS_OFTEN in text
         assert 'approvals = { "*" = "first:5" }' in text
-    assert words.say_less_often([("a.*", "after_model"), ("*", "first:3")]) == ""
+    assert approval.say_less_often([("a.*", "after_model"), ("*", "first:3")]) == ""
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ async def test_a_card_says_by_which_rule_it_asks_and_how_that_is_changed(
     [
         (None, "grant_makes", 0),
         (ASKED, "grant_asks", 1),
-        (Policy(approvals={"*": "first:3"}), "grant", 1),
+        (Policy(approvals={"*": "first:3"}), "grant_sometimes", 1),
     ],
 )
 async def test_a_grant_says_whether_the_change_is_still_asked_about(

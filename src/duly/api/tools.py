@@ -26,7 +26,8 @@ def find_tools(project: Project) -> Registry:
     return build_host(project, with_extensions=False).connectors
 
 
-def write_guide(registry: Registry, language: str | None = None, *, zone: str = "UTC") -> str:
-    """Write the page for a language model, with the tools of these connectors."""
+def write_guide(project: Project, language: str | None = None) -> str:
+    """Write the page for a language model, with the tools and the approvals of a project."""
+    registry, policy = find_tools(project), project.config.policy
     tools = [(each, registry.describe(each.name)) for each in registry.catalog.tools]
-    return guide.write_guide(tools, language, zone=zone)
+    return guide.write_guide(tools, language, zone=policy.timezone, approvals=policy.approvals)

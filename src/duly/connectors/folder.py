@@ -292,3 +292,9 @@ def keep_private(connectors: Iterable[Connector], private: Private) -> None:
     for each in connectors:
         if isinstance(each, Foldered):
             each.keep_private(private)
+
+
+def find_folders(connectors: Iterable[Connector]) -> dict[str, str]:
+    """Find the folder on this machine in which each connector has its files, of those that do."""
+    folders = {each.name: getattr(each, "_folder", None) for each in connectors}
+    return {name: str(it.path) for name, it in folders.items() if isinstance(it, Folder)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Self
 
+from duly.connectors.folder import find_folders
 from duly.connectors.pinning import OfferedList, PinningConnector, find_pinning
 from duly.connectors.set_up import SetUpFault, find_checked
 from duly.desk.base import USER, HasDesk
@@ -78,7 +79,8 @@ class Connection:
 
     `pins` says that its tools are those of a server to which a person agreed (M7), `foreign` of
     which package its code is, where it is not built in or the project's own. `can_check`: its
-    set-up can be tried without a change outside.
+    set-up can be tried without a change outside. `folder` is where its files are on the machine of
+    the host; it is None where there is none, in a list, and for a caller below the scope admin.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Connection:
     pins: bool = False
     foreign: ForeignCode | None = None
     can_check: bool = False
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +141,18 @@ class Connections(HasDesk):
     """Questions about connections, and their proof."""
 
     @question(example={"connector": "mailbox"})
-    async def connection(self, connector: str) -> Connection:
+    async def connection(self, connector: str, *, right: Scope = Scope.ADMIN) -> Connection:
         """Show what a connection needs, what it can change, and what was proven with the account.
 
         What `prove` would do outside is shown with each change that needs a trial.
         """
-        # Rules: K10, F4.
+        # Rules: K10, F4, G4.
         desk = self._desk()
         _check_known(desk.parts, connector)
-        return await desk.ask(lambda tx: _connection(tx, desk.parts, connector, desk.vault))
+        found = await desk.ask(lambda tx: _connection(tx, desk.parts, connector, desk.vault))
+        if not right.covers(Scope.ADMIN):
+            return found
+        return replace(found, folder=find_folders(desk.parts.outside).get(connector))
 
     @question(example={})
     async def connections(self) -> tuple[Connection, ...]:

@@ -6,12 +6,15 @@ from the other, so that a person sees the difference before a version is put to 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find_history, find_version
+from duly.engine.base import Parts
 from duly.errors import NotFound, see
+from duly.rules.permission import Asks, tell_asks
 from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode
@@ -22,13 +25,17 @@ from duly.store.base import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A capability that a workflow has; `where` maps an argument to the glob it must match."""
+    """A capability that a workflow has; `where` maps an argument to the glob it must match.
+
+    `asks` says of each change that it allows when a person is asked first.
+    """
 
     capability: str
     mutations_per_day: int | None
     where: Json
     granted_by: str
     granted_at: datetime
+    asks: tuple[Asks, ...] = ()
 
 
 class Envelopes(HasDesk):
@@ -39,7 +46,11 @@ class Envelopes(HasDesk):
         """List the capabilities that a workflow was granted, each with its limits."""
         # Rules: A1.
 
+        parts = self._desk().parts
+
         def look(tx: Transaction) -> tuple[Granted, ...]:
+            rows = people.list_grants(tx, find_history(tx, workflow).id)
+            asks = _list_asks(parts, workflow, {row.capability for row in rows})
             return tuple(
                 Granted(
                     capability=row.capability,
@@ -47,8 +58,9 @@ class Envelopes(HasDesk):
                     where=decode(row.matching),
                     granted_by=row.granted_by,
                     granted_at=moment(row.granted_at),
+                    asks=tuple(each for each in asks if each.capability == row.capability),
                 )
-                for row in people.list_grants(tx, find_history(tx, workflow).id)
+                for row in rows
             )
 
         return await self._desk().ask(look)
@@ -74,3 +86,16 @@ class Envelopes(HasDesk):
         source = await desk.ask(look)
         draft = await deploy.examine(desk, source, strict=False)
         return tuple(sorted(draft.capabilities))
+
+
+def _list_asks(parts: Parts, workflow: str, granted: Set[str]) -> list[Asks]:
+    """List when a person is asked before the changes that some capabilities allow (A3)."""
+    catalog = parts.outside.catalog
+    policies = (parts.policy.approvals, parts.policy_of(workflow).approvals)
+    may_ask_model = bool(granted & catalog.asking)
+    found = (
+        tell_asks(each, *policies, may_ask_model=may_ask_model)
+        for each in sorted(catalog.tools, key=lambda tool: tool.name)
+        if each.capability in granted
+    )
+    return [each for each in found if each is not None]

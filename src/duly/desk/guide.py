@@ -52,7 +52,10 @@ class Authors(Attentions, Explanations):
         tools = [(each, outside.describe(each.name)) for each in outside.catalog.tools]
         only = None if language is None else str(Language(language))
         reader = "page" if on_page else "shell"
-        return write_guide(tools, only, zone=parts.policy.timezone, reader=reader)
+        policy = parts.policy
+        return write_guide(
+            tools, only, zone=policy.timezone, reader=reader, approvals=policy.approvals
+        )
 
     @question(follow=False, example={"id": "invoices", "seconds": 1})
     async def wait(

@@ -12,12 +12,11 @@ from typing import Any, Final
 from duly.desk.sight import Sight, show_error
 from duly.fact import Offer
 from duly.rules.catalog import ToolKind
-from duly.rules.permission import Grant, Lack, is_approval_needed, list_asking
+from duly.rules.permission import Grant, Lack, tell_asks
 from duly.rules.word import Act, MutationStatus
 from duly.store.record import MutationRow, RunRow
 from duly.store.trace import TraceRow
 
-PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
 SKIPS_MAX: Final = 5  # of all that could be skipped so much is offered by name
 
 
@@ -146,10 +145,12 @@ def _granted(place: Place, sight: Sight) -> str:
         return "grant"
     own = sight.policy.workflows.get(place.workflow)
     policies = (sight.policy.approvals, *(() if own is None else (own.approvals,)))
-    # Whether it is one of the first calls of a version, or comes after a model, is not known here.
-    if is_approval_needed(tool, *policies, calls_before=PAST_EVERY_FIRST):
+    asks = tell_asks(tool, *policies)
+    assert asks is not None, tool
+    if asks.each_time:
         return "grant_asks"
-    return "grant" if list_asking(tool, *policies) else "grant_makes"
+    # Whether it is one of the first calls of a version, or comes after a model, is not known here.
+    return "grant_sometimes" if asks.first or asks.after_model else "grant_makes"
 
 
 def _can_be_asked(place: Place, sight: Sight) -> bool:

@@ -22,7 +22,7 @@ from duly.desk.unadopted import foreign_tools, is_in_use, is_model_asked, judge_
 from duly.engine.draft import Draft
 from duly.rules import schedule
 from duly.rules.catalog import Tool, ToolKind, make_form
-from duly.rules.permission import is_approval_needed
+from duly.rules.permission import tell_asks
 from duly.rules.portion import ITEMS_MAX, Portion, portion_of_inputs, portion_of_items
 from duly.rules.preview import (
     CALLS_MAX,
@@ -113,7 +113,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
             capability=tool.capability,
             risk=tool.risk,
             calls=tuple(_show(desk, each) for each in draft.calls if each.tool == tool.name),
-            may_ask=is_approval_needed(tool, *policies, has_asked_model=is_asking),
+            asks=tell_asks(tool, *policies, may_ask_model=is_asking),
         )
         for tool in tools
     ]
@@ -136,6 +136,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         changes_per_day=min(limits, default=None),
         is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX or _hides(draft),
         lacking=draft.lacking,
+        approvals=tuple(parts.policy.approvals.items()),
     )
 
 

@@ -27,6 +27,7 @@ from duly.rules.value import Json, digest
 WEB: Final = re.compile(r"(https?|\*)://")
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 AFTER_MODEL: Final = "after_model"
+PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
 
 
 # -- Grants (A1, A2) ----------------------------------------------------------------------------
@@ -260,6 +261,49 @@ def _fitting(
         for glob, word in policy.items()
         if _is_fitting(tool, glob)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """When a person is asked before a change, and by which rules (A3).
+
+    `first` are the calls of each major version that are asked about, and `after_model` says that a
+    run that a model answered is; neither adds anything where `each_time` is true. `rules` are all
+    that fit the tool, also those that do not ask: each glob with its word.
+    """
+
+    tool: str
+    capability: str
+    risk: Risk
+    each_time: bool
+    first: int
+    after_model: bool
+    rules: tuple[tuple[str, str], ...]
+
+
+def tell_asks(tool: Tool, *policies: Mapping[str, str], may_ask_model: bool = False) -> Asks | None:
+    """Tell when a person is asked before a call of a tool; None of a read (A3).
+
+    `may_ask_model` says that a model may answer any run of the workflow (M4).
+    """
+    if tool.kind is not ToolKind.MUTATION:
+        return None
+    return Asks(
+        tool=tool.name,
+        capability=tool.capability,
+        risk=tool.risk,
+        each_time=is_approval_needed(
+            tool, *policies, calls_before=PAST_EVERY_FIRST, has_asked_model=may_ask_model
+        ),
+        first=first_calls(tool, *policies),
+        after_model=asks_after_model(tool, *policies),
+        rules=tuple(
+            (glob, word)
+            for policy in policies
+            for glob, word in policy.items()
+            if _is_fitting(tool, glob)
+        ),
+    )
 
 
 def list_asking(tool: Tool, *policies: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

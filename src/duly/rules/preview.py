@@ -18,6 +18,7 @@ from unicodedata import lookup
 
 from duly.rules.access import Step
 from duly.rules.catalog import Risk, Tool, make_form
+from duly.rules.permission import Asks
 from duly.rules.planned import Planned
 from duly.rules.portion import Portion
 from duly.rules.value import Json, digest
@@ -75,13 +76,13 @@ class WrittenCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool that a script calls, with every call of it; `may_ask` says that a person is asked."""
+    """A tool that a script calls, with every call of it; `asks` says when a person is asked."""
 
     tool: str
     capability: str
     risk: Risk
     calls: tuple[WrittenCall, ...]
-    may_ask: bool = False
+    asks: Asks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,8 @@ class SourcePreview:
     was made, and `replaces` the active version, if there is one. `untried` are the reads because
     of which no trial was made before a person agrees. `is_cut` says that its text has more calls or
     addresses than are listed, or hides some. `lacking` are connections that it uses and that are
-    not here.
+    not here. `approvals` are the rules of the project by which a person is asked, each glob with
+    its word.
     """
 
     workflow: str
@@ -194,6 +196,7 @@ class SourcePreview:
     tried: Passes | None = None
     untried: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    approvals: tuple[tuple[str, str], ...] = ()
 
 
 def find_places(text: str) -> tuple[str, ...]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from duly.rules.catalog import JsonType, Parameter, Tool, camel
+from duly.rules.permission import tell_asks
 from duly.rules.shown import visible
 from duly.script import lacking
 from duly.script.javascript import LACKING
 from duly.script.stubs import JAVASCRIPT_TYPES, PYTHON_TYPES
+from duly.words.approval import say_when, write_approvals
 
 # A tool, and what its author wrote about it.
 ToldTool: TypeAlias = tuple[Tool, str]
 
+NO_APPROVALS: Final[Mapping[str, str]] = MappingProxyType({})
 LANGUAGES: Final = ("python", "javascript")
 PART: Final = re.compile(r"<!-- (python|javascript|shell|page) -->\n(.*?)<!-- end -->\n", re.DOTALL)
 # What each language spells in its own way: {{Python||JavaScript}}.
@@ -32,8 +36,12 @@ def write_guide(
     *,
     zone: str = "UTC",
     reader: str = "shell",
+    approvals: Mapping[str, str] = NO_APPROVALS,
 ) -> str:
-    """Write the page for a language model: rules, pattern, tools, and what is lacking."""
+    """Write the page for a language model: rules, pattern, tools, and what is lacking.
+
+    `approvals` are the rules of the project by which a person is asked before a change (A3).
+    """
     languages = LANGUAGES if language is None else (language,)
     known, kept = [*tools], (*languages, reader)
     text = files("duly.script").joinpath("text", "guide.md").read_text(encoding="utf-8")
@@ -41,7 +49,8 @@ def write_guide(
     text = SPELLED.sub(lambda found: _spelled(found, languages), text)
     text = text.replace("<!-- zone -->", f"`{zone}`, the zone of this project")
     text = text.replace("<!-- connections -->", _connections(known, reader))
-    text = text.replace("<!-- tools -->", "\n".join(_tools(known, languages)))
+    text = text.replace("<!-- tools -->", "\n".join(_tools(known, languages, approvals)))
+    text = text.replace("<!-- approvals -->", write_approvals(approvals))
     return text.replace("<!-- lacking -->", "\n\n".join(_LACKS[each]() for each in languages))
 
 
@@ -68,14 +77,19 @@ def _connections(tools: Iterable[ToldTool], reader: str) -> str:
     return f"{told}{missing}"
 
 
-def _tools(tools: Iterable[ToldTool], languages: tuple[str, ...]) -> Iterator[str]:
+def _tools(
+    tools: Iterable[ToldTool], languages: tuple[str, ...], approvals: Mapping[str, str]
+) -> Iterator[str]:
     known = sorted(tools, key=lambda each: each[0].name)
     if not known:
         yield "This project has none yet: add connectors to its duly.toml."
     for tool, doc in known:
         spelled = " or ".join(f"`{_SPELL[each](tool)}`" for each in languages)
-        told = " ".join(doc.split())
-        yield f"- {_KINDS[tool.kind]} {spelled} ({tool.capability}): {visible(told)}".rstrip(": ")
+        told = visible(" ".join(doc.split()))
+        asks = tell_asks(tool, approvals)
+        if asks is not None:
+            told = f"{told} *Risk {asks.risk}; {say_when(asks, 'the person')}.*".lstrip()
+        yield f"- {_KINDS[tool.kind]} {spelled} ({tool.capability}): {told}".rstrip(": ")
 
 
 def _in_python(tool: Tool) -> str:

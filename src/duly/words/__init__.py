@@ -16,11 +16,13 @@ from duly.fact import Offer, Reason
 from duly.rules.asking import Answering
 from duly.rules.count import Activity, Count
 from duly.rules.late import LateAnswer
+from duly.rules.permission import Asks
 from duly.rules.planned import Planned
 from duly.rules.preview import SourcePreview
 from duly.rules.replay import Difference
 from duly.rules.shown import visible
 from duly.words import attention, done, ending, history, offer, standing, trial
+from duly.words.approval import say_asks
 from duly.words.asking import say_answering, say_proof
 from duly.words.late import say_late
 from duly.words.noun import say_activity, say_count, say_counts
@@ -122,6 +124,8 @@ def texts(value: object, clock: Clock, *, long: bool = False) -> dict[str, str]:
         return {"text": say_answering(value, clock), "proof_text": proof}
     if isinstance(value, SourcePreview):
         return {"text": say_preview(value, clock)}
+    if isinstance(value, Asks):
+        return {"text": say_asks(value)}
     if isinstance(value, Count):
         return {"text": say_count(value)}
     if isinstance(value, Difference):

@@ -196,7 +196,8 @@ AFTER_COMMAND: Final = (
     "Then press Start again on the page Tools. Secrets are in no command: it asks for them, or"
     " you set them on the page of the connection."
 )
-NAME: Final = "Its name, which scripts write behind ctx."
+NAME: Final = "Its name, by which scripts use this connection"
+HERE_ALREADY: Final = "These connections are here already; use them before you add another one:"
 LIST_KIND: Final = "These name every kind, and all settings of one:"
 TYPED_AGAIN: Final = "Type it again: a page never shows a secret."
 SIGNS_IN: Final = "You sign in at the provider afterwards, on the page of the connection."

@@ -110,9 +110,6 @@ THAT_CHANGE: Final = "All about that change"
 NOTHING_CHANGED: Final = "Nothing was changed by it."
 AFTER_ANSWER: Final = "checks again after your answer"
 AFTER_THIS: Final = "checks again after that"
-WHY_ASKED: Final = "Why you are asked, and how often"
-LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
-ALWAYS_ASKING: Final = ("always", "above:low", "above:medium")
 # What Duly retries by itself, by the code of its reason: nothing moves until then.
 HELD_UP: Final[Mapping[str, str]] = {
     "unreachable": "retrying",
@@ -156,6 +153,8 @@ NO_ACCOUNT: Final = "No account is paired yet, so nothing is asked over this cha
 IF_LOST: Final = "If the answer is lost,"
 NO_SECRET: Final = "It names no secret that it needs."
 ONLY_READS: Final = "It changes nothing outside; it only reads."
+ITS_FOLDER: Final = "Its files are in the folder"
+THAT_MACHINE: Final = "on the machine of the host"
 SETTINGS_BY_COMMAND: Final = (
     "Its settings stand in duly.toml. A page changes none: change one by a command on the machine"
     " of the host, or in the file."
@@ -290,21 +289,6 @@ def say_decided(status: str, *, is_approved: bool) -> str:
 def say_failed_yes(by: str) -> str:
     """Say that a yes to the same call came to nothing before."""
     return "Your yes was tried and failed" if by == USER else f"{by} said yes, and it failed"
-
-
-def say_rules(rules: Sequence[Sequence[str]]) -> str:
-    """Say which rules ask a person before a call, and where they are changed."""
-    named = ", ".join(f'"{glob}" = "{word}"' for glob, word in rules)
-    return (
-        f"The settings ask by {named}. That stands in duly.toml as approvals, below [policy] or"
-        " the table of the workflow, and is changed there."
-    )
-
-
-def say_less_often(rules: Sequence[Sequence[str]]) -> str:
-    """Write what asks only for the first calls of each tool, in place of rules that always ask."""
-    each = ", ".join(f'"{glob}" = "first:5"' for glob, word in rules if word in ALWAYS_ASKING)
-    return f"approvals = {{ {each} }}" if each else ""
 
 
 def name_known(how: str, *, is_unsent: bool = False) -> str:

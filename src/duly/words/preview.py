@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from duly.rules.catalog import Risk
 from duly.rules.planned import Pace
 from duly.rules.portion import Portion
 from duly.rules.preview import (
@@ -29,6 +28,8 @@ from duly.rules.preview import (
     TriedRead,
 )
 from duly.rules.shown import cut
+from duly.words.approval import HEAD as ASKED_BY
+from duly.words.approval import say_asks, say_settings
 from duly.words.noun import say_list, say_number, say_times
 from duly.words.phrase import Clock, end, in_quotes
 from duly.words.schedule import say_schedule
@@ -57,8 +58,9 @@ def say_preview(preview: SourcePreview, clock: Clock) -> str:
     sections = [
         (LACKS, [f"A connection named {in_quotes(each)}." for each in preview.lacking]),
         (WHEN, [*_say_when(preview, clock)]),
-        (READS, [_say_use(each, "read") for each in preview.reads] or ["Nothing outside."]),
-        (CHANGES, [_say_use(each, "change") for each in preview.changes] or ["Nothing outside."]),
+        (READS, [_say_use(each) for each in preview.reads] or ["Nothing outside."]),
+        (CHANGES, [_say_use(each) for each in preview.changes] or ["Nothing outside."]),
+        (ASKED_BY, _say_settings(preview)),
         (PLACES, [in_quotes(each) for each in preview.places]),
         (ASKS, [*_say_asked(preview)]),
         (TODAY, _say_tried(preview.tried, preview.untried)),
@@ -102,17 +104,15 @@ def _say_times(each: NextTimes, clock: Clock) -> str:
         times = say_list([clock.say_day(at) for at in each.at])
         said = f"{said}; next {times}" if times else f"{said}; no such time comes"
     if planned.kind is not Pace.MANUAL and planned.on_deploy:
-        said = f"{said}; and at once when you say yes"
+        said = f"{said}; the first time at once after it is deployed"
     return end(said)
 
 
 # -- What stands in the text ----------------------------------------------------------------------
 
 
-def _say_use(use: ToolUse, what: str) -> str:
-    risk = f" ({use.risk} risk)" if what == "change" and use.risk is not Risk.LOW else ""
-    asks = "; a person is asked before each call" if use.may_ask else ""
-    lines = [f"{use.tool}{risk}{asks}"]
+def _say_use(use: ToolUse) -> str:
+    lines = [f"{use.tool}: {say_asks(use.asks)}" if use.asks else use.tool]
     for call in dict.fromkeys((each.args, each.is_open) for each in use.calls):
         args, is_open = call
         filled = [_say_filled(each) for each in args]
@@ -120,6 +120,12 @@ def _say_use(use: ToolUse, what: str) -> str:
         lines += [f"{INDENT}{each}" for each in filled or ["without arguments"]]
         lines.append(f"{INDENT}or")
     return "\n".join(lines[:-1] if use.calls else lines)
+
+
+def _say_settings(preview: SourcePreview) -> list[str]:
+    """Say where it is decided about which changes a person is asked."""
+    found = [each.asks for each in preview.changes if each.asks is not None]
+    return [*say_settings(found, preview.approvals)]
 
 
 def _say_filled(filled: Filled) -> str:

@@ -57,10 +57,9 @@ def guide(face: Face, reader: str, language: str | None) -> None:
     if reader == "people":
         click.echo(FOR_PEOPLE, nl=False)
         return
-    from duly.api.tools import find_tools, write_guide
+    from duly.api.tools import write_guide
 
-    zone = face.project.config.policy.timezone
-    page = write_guide(find_tools(face.project), language, zone=zone)
+    page = write_guide(face.project, language)
     if face.is_json:
         echo_json(page)
         return

@@ -170,6 +170,18 @@ def replay(answer: Answer, view: View) -> None:
         say(each["text"], indent=2)
 
 
+def granted(answer: Answer, view: View) -> None:
+    """Show what was granted, and whether a person is asked before each change that it allows."""
+    most = answer["mutations_per_day"]
+    limits = [] if most is None else [f"{most} changes a day"]
+    limits += [f"{name}={glob}" for name, glob in answer["where"].items()]
+    only = f", only {', '.join(limits)}" if limits else ""
+    at = view.at(answer["granted_at"])
+    say(f"{answer['capability']}{only}: granted by {answer['granted_by']}, {at}")
+    for each in answer["asks"]:
+        say(f"{each['tool']}: {each['text']}", indent=2)
+
+
 def text(answer: str) -> None:
     """Show a text of several lines as it is; its lines are not broken."""
     click.echo(visible(answer, is_block=True))
@@ -202,6 +214,7 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
     "Run": Layout(entry.run),
     "Mutation": Layout(entry.mutation, entry.whole_mutation),
     "Approval": Layout(entry.approval, is_spaced=True),
+    "Granted": Layout(granted),
     "LogLine": Layout(
         columns=Columns(
             ("at", "from", "said"),

@@ -59,12 +59,19 @@ async def ask_settings(session: Session) -> Any:
     return found if found and found["has_project"] else None
 
 
+async def list_here(session: Session) -> list[str]:
+    """List the connections that are here by name, so that none is added a second time."""
+    found: Any = await session.call("connections")
+    return [each["name"] for each in found]
+
+
 async def kinds(request: Request) -> Sheet:
     """Show what can be added."""
     session = visit_of(request).session
     name = _asked_name(request)
     found = await session.call("kinds")
-    return Sheet("kinds.html", {"kinds": found, "name": name, "examples": EXAMPLES})
+    facts = {"kinds": found, "name": name, "examples": EXAMPLES, "here": await list_here(session)}
+    return Sheet("kinds.html", facts)
 
 
 async def one(request: Request) -> Sheet:

@@ -23,6 +23,7 @@ from duly.faces.web.stream import Show, still
 NUMBER_DIGITS_MAX: Final = 18
 BUS: Final = "bus:"  # before the number of an event of the bus
 PREVIEW: Final = "/api/v1/preview"
+SETTINGS: Final = "/settings"
 ADOPT: Final = "adopt"
 TRIED: Final = "tried"  # asks for examples with the data of today
 PROPOSED: Final = str(MutationStatus.PROPOSED)
@@ -102,12 +103,25 @@ async def mutation(request: Request) -> Sheet:
         waiting = await session.call("approvals", **given)
     facts = {
         "each": each,
+        "folder": await _find_folder(visit_of(request), each["tool"]),
         "approval": next((one for one in waiting if one["mutation"] == each["id"]), None),
         "why": await session.call("why", id=each["id"]),
         "history": await session.call("history", id=each["id"]),
         "certificate": await session.call("certificate", id=each["id"]),
     }
     return Sheet("mutation.html", facts)
+
+
+async def _find_folder(visit: Visit, tool: str) -> str | None:
+    """Find the folder of the files that a tool works on, for a person who may see settings."""
+    if not visit.may(SETTINGS):
+        return None
+    try:
+        found: Any = await visit.session.call("connection", connector=tool.partition(".")[0])
+    except NotFound:  # the connection was taken out of the settings since
+        return None
+    folder: str | None = found["folder"]
+    return folder
 
 
 async def proposal(request: Request) -> Sheet:

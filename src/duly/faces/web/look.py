@@ -32,7 +32,7 @@ from duly.errors import DulyError
 from duly.faces.web import drawing
 from duly.faces.web.guard import VISIT, Visit, path_of
 from duly.faces.web.problem import problem, status_of
-from duly.words import addable
+from duly.words import addable, approval
 from duly.words import hook as hooked
 from duly.words import page as words
 from duly.words.done import tell_nothing
@@ -80,6 +80,7 @@ def _environment() -> Environment:
     made.globals["words"] = words
     made.globals["add"] = addable
     made.globals["hooked"] = hooked
+    made.globals["asked_by"] = approval
     made.filters["under"] = lambda name, begin: f"{begin}{name}"
     made.globals["draw"] = drawing
     made.globals["fresh_id"] = unguessable

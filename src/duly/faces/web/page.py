@@ -95,6 +95,7 @@ async def home(writers: model.Writers, request: Request) -> Sheet:
         "paused": [each["name"] for each in workflows if each["paused"]],
         # A person who begins has not found Tools yet; later the files are not read for each look.
         "settings": None if workflows else await add.ask_settings(session),
+        "here": [] if workflows else await add.list_here(session),
         "scripts": [] if workflows else await script.list_scripts(visit_of(request)),
     }
     return Sheet("home.html", facts)

@@ -197,6 +197,7 @@ document.addEventListener("submit", (event) => {
 // A button that copies a field is there only with JavaScript; without it a person marks the field.
 for (const button of document.querySelectorAll("button[data-copy]")) {
   button.hidden = false;
+  document.getElementById(`${button.dataset.copy}-by-hand`)?.setAttribute("hidden", "");
   button.addEventListener("click", async () => {
     const field = document.getElementById(button.dataset.copy);
     field.select();
