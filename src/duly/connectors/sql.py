@@ -345,14 +345,17 @@ def _read_operation(name: str, place: Place, *, is_file: bool) -> SqlOperation:
     terms = read_terms(place, is_mutation=is_mutation)
     if is_mutation and "lag_s" not in place.table:
         terms["lag_s"] = LAG_S
+    rows_max = _read_count(place, "rows_max", ROWS_MAX) or ROWS
+    what = f"{text.first.capitalize()} in the database"
+    gives = "how many rows it changed" if is_mutation else f"at most {rows_max} rows at a time"
     return SqlOperation(
         name=name,
         text=text,
         kind=cast('Literal["read", "read_by_id", "mutation"]', kind),
-        does=place.text("does", f"{text.first.capitalize()} in the database."),
+        does=place.text("does", f"{what}: {gives}."),
         arguments=arguments,
         returns=ChangedRows if is_mutation else read_returns(place),
-        rows_max=_read_count(place, "rows_max", ROWS_MAX) or ROWS,
+        rows_max=rows_max,
         expect=_read_count(place, "expect", ROWS_MAX),
         terms=terms,
     )
