@@ -11,9 +11,9 @@ Law 5  A host of a fleet that is evicted, or leaves, leaves a trace. A host that
        one came after the moment to which the store was brought back (`slot.py`, H10).
 Law 6  After a promotion, what a gone host held is paused, unless that host has compared what it was
        told on the new timeline (H10).
-Law 7  After each start of the server nothing is claimed before every other host that is here has
-       compared what it was told: the store may have been brought back to a moment before another
-       one claimed it and sent (H10). A host that does not come back is evicted.
+Law 7  After each start of the server nothing is claimed before every host that is here has compared
+       what it was told: the store may have been brought back to a moment before one of them claimed
+       it and sent (H10). A host that does not come back is evicted.
 Law 8  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
        host that has not said it, as one of an older version, claims everything.
 """
@@ -171,7 +171,6 @@ def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, no
     if not tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms):
         return False
     assert found is not None, host_id
-    tx.write("drop_upkeep", name=f"{MET}{host_id}")
     _leave_trace(tx, EVICTED, host_id)
     if found[1] not in (None, tx.timeline):  # none: it came before hosts wrote one (schema 5)
 
@@ -212,15 +211,17 @@ def check_lease(tx: Transaction, host_id: str) -> None:
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
     found = tx.one("find_host", id=host_id)
-    if found is not None and found[0] is not None:
-        tx.write("drop_upkeep", name=f"{MET}{host_id}")
-        _leave_trace(tx, LEFT, host_id)
+    # First, as in an eviction: it waits for connections of the host that enter, and they for
+    # nothing that is written here.
     tx.write("leave_host", id=host_id)
+    if found is not None and found[0] is not None:
+        _leave_trace(tx, LEFT, host_id)
 
 
 def _leave_trace(tx: Transaction, way: str, host_id: str) -> None:
     """Write that a host is rightly missing, and forget those that are so for long (law 5).
 
+    What hosts that are gone have compared goes too, also of one that an older Duly evicted (law 7).
     Of too many the oldest goes. Such a host, if it goes on, takes the store for an older one and
     pauses everything: the safe side.
     """
@@ -240,7 +241,7 @@ def claim(
     """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
 
     Refuse also one for which the host lacks a tool, or that is not within its share (H7), and all
-    while another host has still to compare what it was told (law 7).
+    while a host has still to compare what it was told (law 7).
 
     One whose machine is gone is taken to stand in for that machine (H7): `gone` of the fence.
 
@@ -249,7 +250,7 @@ def claim(
     """
     check_lease(tx, host_id)
     started = tx.started
-    if started is not None and tx.one("find_unmet", host=host_id, started=started) is not None:
+    if started is not None and tx.one("find_unmet", started=started) is not None:
         raise Stale(code="leased", subject=workflow_id)
     kin = tx.one("find_kin", id=workflow_id)
     if kin is not None and not is_within(_kin(*kin)):
