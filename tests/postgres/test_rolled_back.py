@@ -12,7 +12,8 @@ from duly.env import Loop
 from duly.errors import Fenced, Stale, StoreOlder
 from duly.rules.standing import Code
 from duly.store import Store
-from duly.store.claim import EVICTED_KEPT_MS
+from duly.store.base import STARTS_PER_MS
+from duly.store.claim import EVICTED_KEPT_MS, UNMET_MS
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.record import Action
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
@@ -186,6 +187,25 @@ async def test_after_a_start_of_the_server_nothing_is_claimed_before_all_have_co
     kept = {"it compares": [HOST, OTHER]}.get(way, [HOST])
     assert await compared(backend) == [(f"met {each}", 2) for each in kept]
     await other.close()
+
+
+@pytest.mark.parametrize("up_ms", [UNMET_MS - 60_000, UNMET_MS])
+async def test_a_host_that_does_not_renew_is_waited_for_ten_minutes(
+    backend: PostgresBackend, up_ms: int
+) -> None:
+    """H10: hosts that only drain are here too short a time to evict one that has died."""
+    await backend.transact(lambda tx: say(tx, WORKFLOW), BARRIER)
+    plain = backend.alone()
+    began = await plain.ask(lambda tx: tx.clock_ms) - up_ms
+    await Store(plain).join(OTHER, now=0, lease_ms=0)
+    await plain.close()
+    backend.beside.started = lambda: began * STARTS_PER_MS + 1
+    await lose_connections(backend)
+    if up_ms < UNMET_MS:
+        with pytest.raises(Stale):
+            await Store(backend).claim(HOST, "w")
+    else:
+        assert (await Store(backend).claim(HOST, "w")).epoch == 1
 
 
 async def test_a_host_whose_connections_outlast_a_start_of_the_server_compares_again(

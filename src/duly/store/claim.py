@@ -13,7 +13,8 @@ Law 6  After a promotion, what a gone host held is paused, unless that host has 
        told on the new timeline (H10).
 Law 7  After each start of the server nothing is claimed before every host that is here has compared
        what it was told: the store may have been brought back to a moment before one of them claimed
-       it and sent (H10). A host that does not come back is evicted.
+       it and sent (H10). A host that does not come back is evicted; where no host is here for long
+       enough to do that (`drain`), it is waited for ten minutes.
 Law 8  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
        host that has not said it, as one of an older version, claims everything.
 """
@@ -31,13 +32,14 @@ from duly.rules.lifecycle import Run
 from duly.rules.share import Kin, Offers, Shares, is_mixed
 from duly.rules.word import MutationStatus
 from duly.store import statements
-from duly.store.base import Fence, Transaction
+from duly.store.base import STARTS_PER_MS, Fence, Transaction
 from duly.store.parameter import as_set
 from duly.store.record import Action
 from duly.store.upkeep import EVICTED, LEFT, MET, TIMELINE, note_restore
 
 EVICTED_KEPT_MS: Final = 30 * 86_400_000  # a host may stand still for so long, and then go on
 LEFT_KEPT_MS: Final = 86_400_000
+UNMET_MS: Final = 600_000  # after a start of the server a host that does not renew is waited for
 TRACES_MAX: Final = 10_000  # of hosts that were evicted, and as many of hosts that have left
 
 
@@ -249,8 +251,7 @@ def claim(
     would wait for ever.
     """
     check_lease(tx, host_id)
-    started = tx.started
-    if started is not None and tx.one("find_unmet", started=started) is not None:
+    if _must_wait(tx):
         raise Stale(code="leased", subject=workflow_id)
     kin = tx.one("find_kin", id=workflow_id)
     if kin is not None and not is_within(_kin(*kin)):
@@ -264,6 +265,15 @@ def claim(
         statements.look(tx, workflow_id)
         raise Stale(code="leased", subject=workflow_id)
     return Fence(workflow_id, gone[0], gone[1])
+
+
+def _must_wait(tx: Transaction) -> bool:
+    """Tell whether a host has still to compare what it was told (law 7)."""
+    started, clock = tx.started, tx.clock_ms
+    if started is None:
+        return False
+    over = clock if clock - started // STARTS_PER_MS >= UNMET_MS else 0
+    return tx.one("find_unmet", started=started, over=over) is not None
 
 
 def list_lacking(tx: Transaction, host_id: str, workflow_id: str) -> tuple[str, ...]:
