@@ -130,12 +130,24 @@ class Fleet:
             self._reading = self._env.spawn(self._read_again(), "duly secrets")
 
     async def _read_again(self) -> None:
-        try:
-            await self._vault.read_again(Store(self._plain))
-            # A write of its own: an idle host hears, too, that the server is another (H10).
+        # All hosts wait for the first after a start of the server, so nothing keeps it back.
+        for each in (self._look, partial(self._vault.read_again, Store(self._plain))):
+            try:
+                await each()
+            except StoreError as error:
+                log.info("what other hosts changed could not be read yet: %s", error)
+
+    async def _look(self) -> None:
+        """Write something: an idle host hears, too, that the server is another, or older (H10)."""
+        slots = self._backend.beside.slots
+
+        def look(tx: Transaction) -> int | None:
+            self._note(tx)
+            return tx.started
+
+        slots.see(await self._backend.transact(look, Durability.RIDER))
+        if slots.must_compare:  # the server was started anew under this connection
             await self._backend.transact(self._note, Durability.RIDER)
-        except StoreError as error:
-            log.info("what other hosts changed could not be read yet: %s", error)
 
     def _note(self, tx: Transaction) -> None:
         """Note a promotion or a newer schema before this host writes on a connection (H10, H11)."""
@@ -148,7 +160,7 @@ class Fleet:
     async def _compare(self) -> None:
         """Compare what this host was told with what is there; it may be older (H10)."""
         with suppress(StoreError):
-            await self._backend.transact(self._note, Durability.RIDER)
+            await self._look()
 
     async def _note_older(self) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 
 from duly.env import Loop
 from duly.errors import Fenced, Stale, StoreOlder
 from duly.rules.standing import Code
 from duly.store import Store
-from duly.store.claim import EVICTED_KEPT_MS
+from duly.store.base import STARTS_PER_MS
+from duly.store.claim import EVICTED_KEPT_MS, UNMET_MS
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.record import Action
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
@@ -44,6 +47,12 @@ async def backend(place: Place) -> AsyncIterator[PostgresBackend]:
 async def lose_connections(backend: PostgresBackend) -> None:
     for each in backend._sessions:
         each.close()
+
+
+async def compared(backend: PostgresBackend) -> list[tuple[str, int]]:
+    """Return since when which host has compared."""
+    text = "select name, at from upkeep where name like 'met %' order by name"
+    return [(name, at) for name, at in await backend.transact(lambda tx: say(tx, text), READ)]
 
 
 async def evict(backend: PostgresBackend, host: str) -> None:
@@ -175,7 +184,83 @@ async def test_after_a_start_of_the_server_nothing_is_claimed_before_all_have_co
     else:
         await evict(backend, OTHER)
     assert (await store.claim(HOST, "w")).epoch == 1
+    kept = {"it compares": [HOST, OTHER]}.get(way, [HOST])
+    assert await compared(backend) == [(f"met {each}", 2) for each in kept]
     await other.close()
+
+
+@pytest.mark.parametrize("up_ms", [UNMET_MS - 60_000, UNMET_MS])
+async def test_a_host_that_does_not_renew_is_waited_for_ten_minutes(
+    backend: PostgresBackend, up_ms: int
+) -> None:
+    """H10: hosts that only drain are here too short a time to evict one that has died."""
+    await backend.transact(lambda tx: say(tx, WORKFLOW), BARRIER)
+    plain = backend.alone()
+    began = await plain.ask(lambda tx: tx.clock_ms) - up_ms
+    await Store(plain).join(OTHER, now=0, lease_ms=0)
+    await plain.close()
+    backend.beside.started = lambda: began * STARTS_PER_MS + 1
+    await lose_connections(backend)
+    if up_ms < UNMET_MS:
+        with pytest.raises(Stale):
+            await Store(backend).claim(HOST, "w")
+    else:
+        assert (await Store(backend).claim(HOST, "w")).epoch == 1
+
+
+async def test_a_host_whose_connections_outlast_a_start_of_the_server_compares_again(
+    backend: PostgresBackend,
+) -> None:
+    """H10: a pooler that lends a connection for each transaction hides that the server was gone."""
+    await backend.transact(lambda tx: say(tx, WORKFLOW), BARRIER)
+    await backend.transact(take, BARRIER)
+    backend.beside.started = lambda: 2
+    with pytest.raises(Stale):
+        await Store(backend).claim(HOST, "w")
+    backend.beside.slots.see(2)
+    await backend.transact(take, BARRIER)
+    assert not backend.beside.slots.must_compare
+    assert await compared(backend) == [(f"met {HOST}", 2)]
+    assert (await Store(backend).claim(HOST, "w")).epoch == 1
+
+
+async def test_an_idle_host_finds_a_start_of_the_server_that_its_connections_outlast(
+    place: Place,
+) -> None:
+    """H10: else no host would ever claim anything again; all wait for all."""
+    with database(place) as url:
+        async with opened(url, Outside()) as host:
+            await deploy(host)
+            backend = host._desk().parts.store.backend
+            assert isinstance(backend, PostgresBackend)
+            backend.beside.started = lambda: 2
+
+            async def has_compared() -> bool:
+                return [at for _, at in await compared(backend)] == [2]
+
+            await until(has_compared, "the comparison")
+
+
+async def test_a_host_leaves_while_a_connection_of_it_enters(backend: PostgresBackend) -> None:
+    """H10: neither waits for the other in a circle, and no mark of it is left."""
+    await backend.transact(take, BARRIER)
+    put = "insert into upkeep values ('met host_1', 2) on conflict (name) do update set at = 2"
+    with psycopg.connect(backend._url, autocommit=True) as server:
+        server.execute("insert into slot values ('host_1', 7, 1, 0)")
+        server.execute("insert into upkeep values ('met host_of_before', 2)")
+        with server.transaction():
+            server.execute("set local lock_timeout = 500")
+            server.execute("update slot set session = 2 where number = 7")
+            leaving = asyncio.ensure_future(Store(backend).leave(HOST))
+            waits = (
+                "select 1 from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            with psycopg.connect(backend._url, autocommit=True) as beside:
+                await until(lambda: bool(beside.execute(waits).fetchall()), "its wait")
+            server.execute(put)
+    await leaving
+    assert await compared(backend) == []
 
 
 async def test_a_host_that_is_here_again_is_waited_for_until_it_has_compared(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from duly.errors import StoreUnavailable
-from duly.store.base import Durability, Fence, Row, Transaction
+from duly.store.base import STARTS_PER_MS, Durability, Fence, Row, Transaction
 from duly.store.upkeep import TIMELINE
 from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
@@ -133,6 +133,7 @@ class Server:
     keeps: bool = False  # the commits that may be lost
     ahead_ms: int = 0  # how far its clock was set forward
     life: int = 1  # which server this is
+    came_ms: int = 0  # when it came, by its clock
     timeline: int = 1  # which history it tells
     now: FleetSeen = field(default_factory=lambda: FleetSeen({}, None, 0))
     _next: tuple[int, bool, bool] | None = None  # the server that takes its place: see `fall`
@@ -248,6 +249,7 @@ class Server:
     def _come_back(self, most: int, is_promotion: bool, is_rollback: bool) -> None:
         self._next = None
         self.life += 1
+        self.came_ms = self.clock_ms
         self.timeline += is_promotion
         lost: list[Kept] = []
         while len(lost) < most and len(self._kept) > 1:
@@ -274,7 +276,8 @@ class Server:
             request.answer.set_result(result)
 
     def _clocked(self, tx: Transaction) -> Transaction:
-        return _ServerTransaction(tx, self.clock_ms, self.timeline, self.life)
+        started = self.came_ms * STARTS_PER_MS + self.life
+        return _ServerTransaction(tx, self.clock_ms, self.timeline, started)
 
     def _read(self, request: Request[Any]) -> tuple[Any, None]:
         def clocked(tx: Transaction) -> Any:

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from duly.errors import Stale
 from duly.store.tally import Move, Tally
@@ -25,6 +25,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Row = tuple[Any, ...]
+
+STARTS_PER_MS: Final = 4096  # of a server, told apart by its database; as in postgres.sql
 
 log = logging.getLogger("duly.store")
 
@@ -73,7 +75,10 @@ class Transaction(Protocol):
 
     @property
     def started(self) -> int | None:
-        """Which start of a server this is: no disk comes back without one; None in a file (H10)."""
+        """Which start of a server this is: no disk comes back without one; None in a file (H10).
+
+        Divided by `STARTS_PER_MS` it is the moment, by the server's clock.
+        """
 
     @property
     def seal_key(self) -> bytes | None:

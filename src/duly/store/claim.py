@@ -11,9 +11,10 @@ Law 5  A host of a fleet that is evicted, or leaves, leaves a trace. A host that
        one came after the moment to which the store was brought back (`slot.py`, H10).
 Law 6  After a promotion, what a gone host held is paused, unless that host has compared what it was
        told on the new timeline (H10).
-Law 7  After each start of the server nothing is claimed before every other host that is here has
-       compared what it was told: the store may have been brought back to a moment before another
-       one claimed it and sent (H10). A host that does not come back is evicted.
+Law 7  After each start of the server nothing is claimed before every host that is here has compared
+       what it was told: the store may have been brought back to a moment before one of them claimed
+       it and sent (H10). A host that does not come back is evicted; where no host is here for long
+       enough to do that (`drain`), it is waited for ten minutes.
 Law 8  A host claims nothing for which it lacks a tool (H7). What it has stands on its row, and a
        host that has not said it, as one of an older version, claims everything.
 """
@@ -31,13 +32,14 @@ from duly.rules.lifecycle import Run
 from duly.rules.share import Kin, Offers, Shares, is_mixed
 from duly.rules.word import MutationStatus
 from duly.store import statements
-from duly.store.base import Fence, Transaction
+from duly.store.base import STARTS_PER_MS, Fence, Transaction
 from duly.store.parameter import as_set
 from duly.store.record import Action
 from duly.store.upkeep import EVICTED, LEFT, MET, TIMELINE, note_restore
 
 EVICTED_KEPT_MS: Final = 30 * 86_400_000  # a host may stand still for so long, and then go on
 LEFT_KEPT_MS: Final = 86_400_000
+UNMET_MS: Final = 600_000  # after a start of the server a host that does not renew is waited for
 TRACES_MAX: Final = 10_000  # of hosts that were evicted, and as many of hosts that have left
 
 
@@ -171,7 +173,6 @@ def evict(tx: Transaction, host_id: str, lease_until: int, *, action: Action, no
     if not tx.run("evict_host", id=host_id, lease_until=lease_until, clock=tx.clock_ms):
         return False
     assert found is not None, host_id
-    tx.write("drop_upkeep", name=f"{MET}{host_id}")
     _leave_trace(tx, EVICTED, host_id)
     if found[1] not in (None, tx.timeline):  # none: it came before hosts wrote one (schema 5)
 
@@ -212,15 +213,17 @@ def check_lease(tx: Transaction, host_id: str) -> None:
 def leave(tx: Transaction, host_id: str) -> None:
     """Write that a host ends: what it has claimed is free."""
     found = tx.one("find_host", id=host_id)
-    if found is not None and found[0] is not None:
-        tx.write("drop_upkeep", name=f"{MET}{host_id}")
-        _leave_trace(tx, LEFT, host_id)
+    # First, as in an eviction: it waits for connections of the host that enter, and they for
+    # nothing that is written here.
     tx.write("leave_host", id=host_id)
+    if found is not None and found[0] is not None:
+        _leave_trace(tx, LEFT, host_id)
 
 
 def _leave_trace(tx: Transaction, way: str, host_id: str) -> None:
     """Write that a host is rightly missing, and forget those that are so for long (law 5).
 
+    What hosts that are gone have compared goes too, also of one that an older Duly evicted (law 7).
     Of too many the oldest goes. Such a host, if it goes on, takes the store for an older one and
     pauses everything: the safe side.
     """
@@ -240,7 +243,7 @@ def claim(
     """Take a workflow that no other host holds, under a new epoch; refuse one that is held.
 
     Refuse also one for which the host lacks a tool, or that is not within its share (H7), and all
-    while another host has still to compare what it was told (law 7).
+    while a host has still to compare what it was told (law 7).
 
     One whose machine is gone is taken to stand in for that machine (H7): `gone` of the fence.
 
@@ -248,8 +251,7 @@ def claim(
     would wait for ever.
     """
     check_lease(tx, host_id)
-    started = tx.started
-    if started is not None and tx.one("find_unmet", host=host_id, started=started) is not None:
+    if _must_wait(tx):
         raise Stale(code="leased", subject=workflow_id)
     kin = tx.one("find_kin", id=workflow_id)
     if kin is not None and not is_within(_kin(*kin)):
@@ -263,6 +265,15 @@ def claim(
         statements.look(tx, workflow_id)
         raise Stale(code="leased", subject=workflow_id)
     return Fence(workflow_id, gone[0], gone[1])
+
+
+def _must_wait(tx: Transaction) -> bool:
+    """Tell whether a host has still to compare what it was told (law 7)."""
+    started, clock = tx.started, tx.clock_ms
+    if started is None:
+        return False
+    over = clock if clock - started // STARTS_PER_MS >= UNMET_MS else 0
+    return tx.one("find_unmet", started=started, over=over) is not None
 
 
 def list_lacking(tx: Transaction, host_id: str, workflow_id: str) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ Law 3  Each entry compares what all connections of the host were told. A counter
        that was promoted, or a backup. So does a host that is missing after a promotion, and one
        that is missing without a trace: no host has evicted it, and it has not left (`claim.py`).
        A write may be acknowledged by the old server when the host has compared on the new one. Then
-       the next write of the host compares again.
+       the next write of the host compares again. So it does when the server was started anew under
+       a connection, as through a pooler that lends others for each transaction (`fleet.py`).
 Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
        died. Their host has lost track of its runs, and claims them anew (R7).
 Law 5  A host that has compared on the server's timeline says so in its row. A host whose lease was
@@ -62,6 +63,7 @@ class Entered:
     timeline: int | None
     lacks_riders: bool
     compared: int = 0  # so many late acknowledgements were known when the host compared
+    started: int | None = None  # since which start of the server it has
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class HostSlots:
     """What a host knows of all its counters, and the timeline on which it compared them last."""
 
     timeline: int | None = None
+    started: int | None = None  # the start of the server since which it has
     by_number: dict[int, Slot] = field(default_factory=dict)
     given_up: frozenset[str] = frozenset()  # ids under which the host writes nothing more
     lacks_riders: bool = False  # the host has not been told of it yet
@@ -82,7 +85,8 @@ class HostSlots:
     def must_compare(self) -> bool:
         """Tell whether a write was acknowledged after the last comparison, by a server before it.
 
-        Whether that server was another one is not known here. To compare again costs little.
+        Whether that server was another one is not known here. To compare again costs little. A
+        start of the server that was seen since then counts as such a write.
         """
         return self.late > self.compared
 
@@ -91,6 +95,11 @@ class HostSlots:
         slot.tell(durability)
         with self._keeping:
             self.late += entries != self.entries
+
+    def see(self, started: int | None) -> None:
+        """Note which start of the server a connection has found: it may outlast one."""
+        with self._keeping:
+            self.late += self.started not in (None, started)
 
     def keep(self, entered: Entered, *, is_new: bool = True) -> Slot:
         """Keep a slot that was entered; what the host was told under another id is compared.
@@ -106,7 +115,7 @@ class HostSlots:
                 slot = known
             mine = {n: each for n, each in self.by_number.items() if each.host_id == slot.host_id}
             self.by_number = mine | {slot.number: slot}
-            self.timeline = entered.timeline
+            self.timeline, self.started = entered.timeline, entered.started
             self.compared = max(self.compared, entered.compared)
             if entered.lacks_riders:
                 self.lacks_riders = True
@@ -128,7 +137,7 @@ class HostSlots:
         with self._keeping:
             self.given_up |= {each.host_id for each in self.by_number.values()}
             self.given_up |= frozenset() if host_id is None else {host_id}
-            self.timeline, self.by_number = None, {}
+            self.timeline, self.started, self.by_number = None, None, {}
 
 
 def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Entered:
@@ -168,7 +177,8 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
     if (started := tx.started) is not None and host_id:
         tx.write("put_upkeep", name=f"{MET}{host_id}", at=started)
     lacking = any(lacks(each, each.told_seq) for each in told if each.host_id == host_id)
-    return Entered(Slot(number, host_id, found[0], found[1]), timeline, lacking, compared)
+    slot = Slot(number, host_id, found[0], found[1])
+    return Entered(slot, timeline, lacking, compared, started)
 
 
 def _is_traced(tx: Transaction, host_id: str) -> bool:

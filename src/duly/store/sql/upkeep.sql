@@ -44,8 +44,9 @@ delete from upkeep where substr(name, 1, 6) = 'blind ' and at not in (select w.b
   and at not in (select u.at from upkeep u where u.name = 'held')
 
 -- drop_traces
--- Hosts that are missing for so long that none of them goes on (H10; scan of upkeep, when a host goes).
+-- Hosts that are missing for so long that none of them goes on, and what hosts that are gone have compared (H10; scan of upkeep, when a host goes).
 delete from upkeep where (substr(name, 1, 8) = 'evicted ' and at < :evicted) or (substr(name, 1, 5) = 'left ' and at < :left)
+  or (substr(name, 1, 4) = 'met ' and not exists (select 1 from host h where h.id = substr(upkeep.name, 5)))
 
 -- limit_traces
 -- Of each kind the newest stay: many commands that leave push out no host that was evicted (H10; scan and sort of upkeep, when a host goes).
@@ -59,9 +60,9 @@ delete from upkeep where name in (select t.name from (
 select name from upkeep where name in ('evicted ' || :host, 'left ' || :host)
 
 -- find_unmet
--- A host that is here and has not compared what it was told since the server began (H10; scan of host, which has few rows); none that came before hosts said so.
+-- A host that is here and has not compared what it was told since the server began (H10; scan of host, which has few rows); none that came before hosts said so, and none whose lease was over by a moment.
 select h.id from host h join upkeep u on u.name = 'met ' || h.id
-where h.id <> :host and h.lease_until is not null and u.at <> :started limit 1
+where h.lease_until > :over and u.at <> :started limit 1
 
 -- get_timeline
 -- On which timeline the store was seen last, if it is on a server (H10).
