@@ -39,7 +39,7 @@ demo: setup
 	$(BIN)/duly demo
 
 test: setup browser mail-server
-	$(BIN)/python -m pytest -n 5 -p tests.spread
+	TEST_SOME=1 $(BIN)/python -m pytest -n 5 -p tests.spread
 
 check: test
 

@@ -10,12 +10,15 @@ Law 3: every test goes out once. If a process dies, the test it was in failed, a
 Law 4: the processes import the test files in a circle, each from a place of its own. So in a fresh
        clone each compiles its part and finds the other parts compiled.
 
+Law 5: with TEST_SOME a commit leaves half of the cases of `order.HALVED` to other commits.
+
     python -m pytest -n 3 -p tests.spread
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +28,8 @@ from typing import Any, Final, Protocol
 import pytest
 from _pytest.outcomes import OutcomeException
 
-from tests.order import FIRST, rank
+from tests.breaks import number_of_commit
+from tests.order import FIRST, is_left_out, rank
 
 SHARE: Final = 40
 # A process begins a test when it knows the one after it.
@@ -183,6 +187,16 @@ def pytest_collection(session: pytest.Session) -> None:
         # What cannot be imported is reported by its collection.
         with suppress(Exception, OutcomeException):
             importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is left to other commits (law 5)."""
+    if not os.environ.get("TEST_SOME"):
+        return
+    commit = number_of_commit()
+    left = [each for each in items if is_left_out(each.nodeid, commit)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [each for each in items if not is_left_out(each.nodeid, commit)]
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
