@@ -312,6 +312,14 @@ BREAKS = (
         PASTE,
         "another text is deployed than the one that was shown",
     ),
+    _break(
+        "A1",
+        "duly.faces.web.script",
+        "_hash",
+        lambda asked: str(sorted(each.capability for each in asked)),
+        PASTE,
+        "a form that is sent again gives back what was revoked meanwhile",
+    ),
     _break("G1", "duly.rules.page", "PORTS_TRIED_MAX", 1, SERVER, "a port in use means no page"),
     _break(
         "G11",

@@ -353,7 +353,9 @@ async def test_a_script_whose_connection_is_not_here_leads_to_it_and_is_not_depl
     async with standing(tmp_path) as web:
         headers = await signed(web)
         (tmp_path / "workflows" / "copies.py").write_text(SOURCE)
-        fields = {"source.language": "python", "source.text": SOURCE, "grant": "true"}
+        fields = {"source.language": "python", "source.text": SOURCE}
+        unseen = await post(web.app, headers, "/act/deploy", {**fields, "grant": "true"})
+        assert (unseen.status, "asked" in unseen.text) == (400, True)  # it names nothing it allows
         reply = await post(web.app, headers, "/act/deploy", fields)
         assert reply.status == 409
         assert NOT_HERE in reply.text

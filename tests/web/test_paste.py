@@ -98,6 +98,43 @@ async def test_all_that_is_shown_is_allowed_by_its_button_or_by_every_tick(tmp_p
         assert "checkbox" not in again.text
 
 
+@pytest.mark.parametrize("button", [{"grant": "true"}, {"allow.outbox.write": "true"}])
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_a_form_that_is_sent_again_gives_back_no_right_that_was_taken_since(
+    tmp_path: Path, *, button: dict[str, str], is_removed: bool
+) -> None:
+    """A1, W8: a reload sends the form once more; it says who took the right, and deploys nothing."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        text = (tmp_path / "workflows" / "welcome.py").read_text()
+        shown = shown_form((await post(web.app, headers, "/preview", pasted(text))).text)
+        sent = {**shown, **button}
+        assert (await post(web.app, headers, "/deploy-script", sent)).status == 303
+        told = await post(web.app, headers, "/deploy-script", sent)  # its answer can be reloaded
+        assert (told.status, "No new version was made" in told.text) == (200, True)
+        if is_removed:
+            await web.host.remove("welcome", by="ada")
+        else:
+            await web.host.revoke("welcome", "outbox.write", by="ada")
+        for _ in range(2):
+            again = await post(web.app, headers, "/deploy-script", sent)
+            assert again.status == 409
+            page = Page(again.text)
+            for sentence in (words.SCRIPT_CHANGED, f"{words.TAKEN_BACK} ada"):
+                assert sentence in page.text
+        if is_removed:
+            assert await web.host.workflows() == ()
+        else:
+            held = [each.capability for each in await web.host.grants("welcome")]
+            assert "outbox.write" not in held
+        unnamed = {name: each for name, each in sent.items() if name != "asked"}
+        assert (await post(web.app, headers, "/deploy-script", unnamed)).status == 409
+        anew = {**shown_form(again.text), **button}  # it is given when that was read
+        assert (await post(web.app, headers, "/deploy-script", anew)).status in (200, 303)
+        held = [each.capability for each in await web.host.grants("welcome")]
+        assert "outbox.write" in held
+
+
 async def test_what_was_not_shown_is_not_allowed_by_the_button_that_allows_all(
     tmp_path: Path,
 ) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 from duly.connectors.llm import find_asking
@@ -36,6 +37,7 @@ from duly.rules.preview import (
     Passes,
     SourcePreview,
     Stop,
+    TakenBack,
     ToolUse,
     TriedRead,
     WrittenCall,
@@ -50,6 +52,8 @@ from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, digest
 from duly.rules.verb import Scope, check_right, question
 from duly.rules.writing import find_open_reads
+from duly.store import people
+from duly.store.base import Transaction
 
 UNFOLLOWED: Final = frozenset({"hidden-use", "dynamic-name", "too-tangled"})
 ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
@@ -117,6 +121,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         )
         for tool in tools
     ]
+    taken = await desk.ask(partial(_find_taken, declaration.name, draft.capabilities))
     changing = {each.name for each in tools if each.kind is ToolKind.MUTATION}
     changed = {each.capability for each in tools if each.name in changing}
     limits = [each.mutations_per_day for each in grants if each.mutations_per_day is not None]
@@ -131,13 +136,27 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         changes=tuple(each for each in uses if each.tool in changing),
         places=tuple(redact_text(each, secrets) for each in places),
         capabilities=tuple(
-            AskedFor(each, each in granted, each in changed) for each in sorted(draft.capabilities)
+            AskedFor(each, each in granted, each in changed, taken.get(each))
+            for each in sorted(draft.capabilities)
         ),
         changes_per_day=min(limits, default=None),
         is_cut=len(draft.calls) >= CALLS_MAX or len(places) >= PLACES_MAX or _hides(draft),
         lacking=draft.lacking,
         approvals=tuple(parts.policy.approvals.items()),
     )
+
+
+def _find_taken(name: str, capabilities: Iterable[str], tx: Transaction) -> dict[str, TakenBack]:
+    """Find out which capabilities were taken from the workflow of a name, and when last (A6)."""
+    current = people.find_workflow(tx, name)
+    found = current or people.find_former_workflow(tx, name)
+    if found is None:
+        return {}
+    taken = dict(people.find_target_actions(tx, found.id, capabilities, "revoke"))
+    removed = None if current else people.find_last_action(tx, found.id, "remove")
+    if removed is not None:  # it took all of them
+        taken = dict.fromkeys(capabilities, removed)
+    return {each: TakenBack(moment(act.at), act.by) for each, act in taken.items()}
 
 
 def _hides(draft: Draft) -> bool:

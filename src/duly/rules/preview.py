@@ -86,12 +86,24 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """When a workflow lost a capability, and who took it."""
+
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskedFor:
-    """A capability that a source uses; `changes` says that tools of it change something."""
+    """A capability that a source uses; `changes` says that tools of it change something.
+
+    `taken_back` is when it was last revoked, or removed together with its workflow, and by whom.
+    """
 
     capability: str
     is_granted: bool
     changes: bool
+    taken_back: TakenBack | None = None
 
 
 @dataclass(frozen=True, slots=True)

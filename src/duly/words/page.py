@@ -72,6 +72,7 @@ THEN_DEPLOY: Final = "Deploy it below: Duly first says what it would do, and wha
 SCRIPTS_HERE: Final = "The project has these scripts. Open one to see what it would do:"
 NO_SCRIPT: Final = "There is no script in the folder of the project that you could deploy here."
 SCRIPT_CHANGED: Final = "Nothing was deployed: this changed meanwhile. It is shown as it is now."
+TAKEN_BACK: Final = "taken back by"
 NOT_DEPLOYABLE: Final = "It cannot be deployed as it is"
 DEPLOY_ALLOWED: Final = "Deploy, and allow what it asks for"
 DEPLOY_TICKED: Final = "Deploy, and allow only what is ticked"

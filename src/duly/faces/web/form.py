@@ -97,6 +97,9 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         args: dict[str, Json] = {}
         try:
             args = _read(verb, _with_id(verb, form))
+            if verb.name == DEPLOY and args.get("grant"):
+                # Only the form of a preview names what it allows (`script.py`, law 4).
+                raise Invalid(code="missing", path="asked", facts={"of": DEPLOY})
             asks = verb.name == DEPLOY and not is_sure
             if asks and (lacking := await _find_lacking(session, args)):
                 given = {"lacking": lacking, "args": args, "back": back}

@@ -6,6 +6,8 @@ Law 2  The page reads the file, never the host: no script is put to use by lying
 Law 3  Nothing is allowed by a tick that stood there: a person sets each, or presses the button that
        allows all that is shown. What a script asks for grows with the connections of the host: if
        it is not what was shown, it is shown anew.
+Law 4  What a person took back after a form was shown is not given back by that form, however often
+       and whenever a browser sends it: it is shown anew, with who took it and when.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class Asked:
     changes: bool
     is_granted: bool
     is_ticked: bool
+    taken_back: Mapping[str, Any] | None
 
 
 def list_entries() -> Iterator[Entry]:
@@ -102,7 +105,8 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     session = visit_of(request).session
     told = await _look(visit_of(request), form)
     is_all = form.get(GRANT) == "true"
-    is_other = form.get(ASKED, "" if is_all else told["asked_hash"]) != told["asked_hash"]
+    allows = is_all or any(name.startswith(ALLOW) for name in form)
+    is_other = form.get(ASKED, "" if allows else told["asked_hash"]) != told["asked_hash"]
     if told["seen"] != form[SEEN] or is_other:
         return render(request, "script.html", CONFLICT, **{**told, "is_changed": True})
     lacking = [each for each in told["asked"] if not each.is_granted]
@@ -147,8 +151,11 @@ async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _hash(asked: Sequence[Asked]) -> str:
-    """Name what a script asks to be allowed; what is ticked or granted already may differ."""
-    named = sorted([each.capability, each.changes] for each in asked)
+    """Name what a script asks to be allowed; what is ticked or granted already may differ.
+
+    What was taken back is part of it: a form that is sent again gives nothing back (law 4).
+    """
+    named = sorted([each.capability, each.changes, each.taken_back] for each in asked)
     return sha256(msgspec.json.encode(named)).hexdigest()
 
 
@@ -185,6 +192,7 @@ def _list_asked(preview: Mapping[str, Any], given: Mapping[str, str]) -> list[As
             changes=each["changes"],
             is_granted=each["is_granted"],
             is_ticked=f"{ALLOW}{each['capability']}" in given,
+            taken_back=each["taken_back"],
         )
         for each in preview["capabilities"]
     ]
