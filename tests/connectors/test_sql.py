@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duly.connectors.base import Applied, NotApplied, Page, Unsure
+from duly.connectors.base import Applied, Call, NotApplied, Page, Unsure
 from duly.connectors.sql import Sql
 from duly.errors import (
     AuthNeeded,
@@ -25,6 +26,7 @@ from tests.connectors.books import (
     Books,
     FileBooks,
     ServerBooks,
+    age,
     call,
     count_of,
     user_of,
@@ -135,6 +137,7 @@ async def test_reconcile_knows_for_certain(books: Books) -> None:
     """L5: a call that was not made is denied, beside one that was."""
     sql: Any = books.make()
     await sql.add(call("other"), **call().args)
+    age(books)
     assert await sql.add_happened(call("k1")) == NotApplied()
 
 
@@ -190,6 +193,51 @@ async def test_without_its_table_of_calls_no_call_is_denied_or_sent_again(books:
     with pytest.raises(Refused, match="no record says"):
         await sql.add(call(attempt=2), **call().args)
     assert books.run("select id from invoice order by id") == [(1,), (2,)]
+
+
+async def test_a_host_whose_clock_is_behind_begins_no_record_that_denies_an_earlier_call(
+    books: Books,
+) -> None:
+    """L5: the new table is dated by the clock of the database, not by that of the call."""
+    sql: Any = books.make()
+    await sql.add(call(), **call().args)
+    books.run("drop table duly_calls")
+    behind = at("k2", call().sent_at - timedelta(hours=1), 2)
+    await sql.add(behind, **behind.args)
+    assert isinstance(await sql.add_happened(call()), Unsure)
+    with pytest.raises(Refused, match="no record says"):
+        await sql.add(call(attempt=2), **call().args)
+    assert books.run("select id from invoice order by id") == [(1,), (2,)]
+
+
+async def test_a_clock_is_believed_with_a_margin_of_a_day(books: Books) -> None:
+    """L5, L7: a call may seem to be later than the table, by a clock that is ahead."""
+    sql: Any = books.make()
+    await sql.add(call(), **call().args)
+    ((began_ms,),) = books.run("select sent_ms from duly_calls where key = ''")
+    began = datetime.fromtimestamp(began_ms / 1000, UTC)
+    ahead = at("k2", began + timedelta(hours=23), 2)
+    assert isinstance(await sql.add_happened(ahead), Unsure)
+    assert await sql.add_happened(at("k3", began + timedelta(hours=25), 3)) == NotApplied()
+
+
+async def test_a_first_send_that_came_to_the_table_is_known_for_certain(books: Books) -> None:
+    """L5: its record began before the change, so an absence is certain, whatever the clocks say."""
+    sql: Any = books.make()
+    first = call(tool="books.pay", id=7)
+    with pytest.raises(Refused, match="changed 0 rows"):
+        await sql.pay(first, id=7)
+    assert await sql.pay_happened(first) == NotApplied()
+    books.run("drop table duly_calls")  # and with it the mark that it came
+    assert isinstance(await sql.pay_happened(first), Unsure)
+    await sql.add(at("k2", first.sent_at, 2), id=2, customer="Bob", total=1)
+    assert isinstance(await sql.pay_happened(first), Unsure)
+
+
+def at(key: str, sent_at: datetime, number: int) -> Call:
+    """Spell a call that a host sent first at this time, by its own clock."""
+    args = {"id": number, "customer": "Bob", "total": 1}
+    return Call("books.add", args, key, "flow", 1, sent_at, sent_at)
 
 
 @pytest.mark.parametrize(
@@ -328,6 +376,7 @@ async def test_a_commit_that_was_cut_off_is_unknown_and_then_known(
     proxy = Proxy(server_folder)
     sql: Any = _allowed(books, proxy.port)
     await sql.add(call("before", id=5, customer="Eve", total=1), id=5)
+    age(books)
     proxy.cut = cut
     with pytest.raises(UnknownOutcome):
         await sql.add(call(), **call().args)

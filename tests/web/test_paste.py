@@ -103,7 +103,7 @@ async def test_all_that_is_shown_is_allowed_by_its_button_or_by_every_tick(tmp_p
 async def test_a_form_that_is_sent_again_gives_back_no_right_that_was_taken_since(
     tmp_path: Path, *, button: dict[str, str], is_removed: bool
 ) -> None:
-    """A1, W8: a reload sends the form once more; it says who took the right, and deploys nothing."""
+    """A1, W8: a reload sends it once more; it says who took the right, and deploys nothing."""
     async with standing(tmp_path) as web:
         headers = await signed(web)
         text = (tmp_path / "workflows" / "welcome.py").read_text()

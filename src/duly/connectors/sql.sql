@@ -16,6 +16,14 @@ select pg_advisory_xact_lock(hashtext('duly_calls'))
 -- A database may be set to answer a commit before it is on the disk. What was answered would then be lost with the next crash, and its record with it.
 select set_config('synchronous_commit', 'on', true) from (select current_setting('synchronous_commit') as now) as known where now = 'off'
 
+-- now_ms
+-- The clock of the database: of hosts whose clocks differ it belongs to none. The table of records is dated by it.
+select cast((julianday('now') - 2440587.5) * 86400000 as integer)
+
+-- now_ms_on_server
+-- The same on PostgreSQL.
+select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
+
 -- create_calls
 -- Which call was made, and what came of it: written in the transaction that makes the change.
 create table duly_calls (key text primary key, tool text not null, result text, sent_ms bigint not null)

@@ -2,8 +2,11 @@
 
 Law 1: a change and the record of its key are one transaction. So a key makes its change once, and
        the record says for certain whether it was made (L5, L7).
-Law 2: a record that is missing denies nothing if the table of records is gone or was made later
-       than the call was sent: it may have known the call (L5).
+Law 2: a record that is missing denies nothing if the table of records is gone, or may have been
+       made later than the call was sent: the table before it may have known the call (L5). When it
+       was made is told by the clock of the database, and a clock of a host is believed with a
+       margin of a day. A first send that comes so early leaves a mark that it came to this table,
+       so its record is believed whatever the clocks say.
 Law 3: the table of records is committed before the first change begins. So a change that fails
        does not take it away again, and the next call finds it.
 Law 4: what a database holds becomes JSON that a script can hold exactly, or is refused.
@@ -39,8 +42,11 @@ FETCH_ROWS: Final = 50
 RETURNED_ROWS_MAX: Final = 1_000  # of a change
 # The first row of the table of calls: it says since when the table has been kept.
 FIRST_KEY: Final = ""
+# Between the clock of a host and that of the database; as wide as that between two hosts (L7).
+CLOCK_MARGIN_MS: Final = 24 * 60 * 60 * 1000
+KEY_CHARS: Final = 64
 # Of a row that is taken back; no key of a call has a space in it, and each is as long.
-TRIAL_KEY: Final = "duly check".ljust(64, ".")
+TRIAL_KEY: Final = "duly check".ljust(KEY_CHARS, ".")
 TRIAL_MS: Final = 2_000_000_000_000  # as large as a time of today
 TRIAL_RESULT: Final = "kept." * 100
 KEEPS_NOTHING: Final = "it does not keep what is written"
@@ -233,6 +239,11 @@ def to_json(value: object, column: str) -> Json:
     return str(value)
 
 
+def began_key(key: str) -> str:
+    """Name the row that says that the first send of a call came to this table of records."""
+    return f"began {key}"[:KEY_CHARS]
+
+
 def lost(found: Any, sent_ms: int) -> bool:
-    """Tell whether the record began later than a call was sent; `found` is its first row."""
-    return found is None or int(found[1]) > sent_ms
+    """Tell whether the record may have begun after a call was sent; `found` is its first row."""
+    return found is None or int(found[1]) + CLOCK_MARGIN_MS > sent_ms

@@ -43,6 +43,7 @@ from duly.connectors.sql_base import (
     ReadLimits,
     SqlChange,
     SqlTrial,
+    began_key,
     cannot_make,
     does_not_fit,
     lost,
@@ -182,7 +183,7 @@ class PostgresDatabase:
                     found = _find(connection, key)
                     assert found is not None, key
                     return str(found[0])
-            return None if lost(first, sent_ms) else False
+                return None if _is_lost(connection, first, key, sent_ms) else False
 
     def check(self, trials: Sequence[SqlTrial]) -> tuple[SetUpFault, ...]:
         """Try what the set-up needs, and take all of it back; return what does not work."""
@@ -223,8 +224,8 @@ class PostgresDatabase:
                 if found is None:
                     raise not_set_up(self._place.shown, does_not_fit(KEEPS_NOTHING))
                 return str(found[0])
-        if change.is_again and lost(first, change.sent_ms):
-            raise record_lost(self._place.shown)
+            if change.is_again and _is_lost(connection, first, change.key, change.sent_ms):
+                raise record_lost(self._place.shown)
         cursor = connection.execute(change.text.formatted, change.values, prepare=True)
         names = _columns(cursor)
         rows = take_returned(names, cursor if names else ())
@@ -260,18 +261,25 @@ class PostgresDatabase:
                 raise not_set_up(self._place.shown, does_not_fit(KEEPS_NOTHING))
 
     def _begin_record(self, connection: psycopg.Connection[Any], change: SqlChange) -> None:
-        """Make the table of records, and say since when it is kept, before any change."""
+        """Make the table of records, and say since when it is kept, before any change.
+
+        What this first send leaves behind says that it came to this table.
+        """
         with self._own():
-            if _find(connection, FIRST_KEY) is not None:
+            first = _find(connection, FIRST_KEY)
+            if not lost(first, change.sent_ms):
                 return
             # A role may have a stricter level of its own: under it the second of two first calls
             # would not see the table that the first has made while it waited.
             self._begin(connection, change.timeout_s, FRESH)
             _run(connection, "commit_on_disk")
-            _run(connection, "lock_calls")  # two first calls make one table
-            if not _has_calls(connection):
-                self._create(connection)
-            _record(connection, FIRST_KEY, "", change.sent_ms)
+            if first is None:
+                _run(connection, "lock_calls")  # two first calls make one table
+                if not _has_calls(connection):
+                    self._create(connection)
+                (now_ms,) = _run(connection, "now_ms_on_server").fetchone() or (0,)
+                _record(connection, FIRST_KEY, "", int(now_ms))
+            _record(connection, began_key(change.key), change.tool, change.sent_ms)
             connection.execute(b"commit")
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
@@ -369,6 +377,11 @@ def _find(connection: psycopg.Connection[Any], key: str) -> Sequence[Any] | None
         return None
     found: Sequence[Any] | None = _run(connection, "find_call", key=key).fetchone()
     return found
+
+
+def _is_lost(connection: psycopg.Connection[Any], first: Any, key: str, sent_ms: int) -> bool:
+    """Tell whether a record that is missing may have stood in a table before this one (law 2)."""
+    return lost(first, sent_ms) and _find(connection, began_key(key)) is None
 
 
 def _record(connection: psycopg.Connection[Any], key: str, tool: str, sent_ms: int) -> bool:

@@ -31,6 +31,7 @@ from duly.connectors.sql_base import (
     ReadLimits,
     SqlChange,
     SqlTrial,
+    began_key,
     cannot_make,
     check_columns,
     does_not_fit,
@@ -85,7 +86,7 @@ class SqliteDatabase:
         with closing(database):
             with definite(self._file):
                 if not change.is_again:
-                    self._begin_record(database, change.sent_ms)
+                    self._begin_record(database, change)
                 database.execute("begin immediate")
                 result = self._change(database, change)
                 if left_s() <= 0:
@@ -100,7 +101,7 @@ class SqliteDatabase:
             database.execute("begin immediate")  # a writer that still runs is waited for
             with self._own():
                 found = _find(database, key)
-                is_lost = not found and lost(_find(database, FIRST_KEY), sent_ms)
+                is_lost = not found and _is_lost(database, key, sent_ms)
             database.execute("rollback")
         sync_database(self._folder, self._file)
         if found is not None:
@@ -148,16 +149,21 @@ class SqliteDatabase:
             if _find(database, TRIAL_KEY) != (f"{TRIAL_RESULT} True", TRIAL_MS):
                 raise not_set_up(self._file, does_not_fit(KEEPS_NOTHING))
 
-    def _begin_record(self, database: apsw.Connection, sent_ms: int) -> None:
-        """Make the table of records, and say since when it is kept, before any change."""
+    def _begin_record(self, database: apsw.Connection, change: SqlChange) -> None:
+        """Make the table of records, and say since when it is kept, before any change.
+
+        What this first send leaves behind says that it came to this table.
+        """
         with self._own():
-            if _find(database, FIRST_KEY) is not None:
+            if not lost(_find(database, FIRST_KEY), change.sent_ms):
                 return
             database.execute("begin immediate")
             if _find(database, FIRST_KEY) is None:
                 if not _has_calls(database):
                     database.execute(STATEMENTS["create_calls"])
-                _insert(database, FIRST_KEY, "", sent_ms)
+                (now_ms,) = database.execute(STATEMENTS["now_ms"]).fetchone() or (0,)
+                _insert(database, FIRST_KEY, "", int(now_ms))
+            _insert(database, began_key(change.key), change.tool, change.sent_ms)
             database.execute("commit")
 
     @contextmanager
@@ -175,9 +181,9 @@ class SqliteDatabase:
         with self._own():
             if (found := _find(database, key)) is not None:
                 return str(found[0])
-            first = _find(database, FIRST_KEY)
             # Without a first row another program has taken it away since the record was begun.
-            if first is None or (change.is_again and lost(first, change.sent_ms)):
+            is_gone = _find(database, FIRST_KEY) is None
+            if is_gone or (change.is_again and _is_lost(database, key, change.sent_ms)):
                 raise record_lost(self._file)
             # A trigger of a table made by hand may keep a row out, without an error.
             if not _insert(database, key, change.tool, change.sent_ms):
@@ -235,6 +241,12 @@ def _find(database: apsw.Connection, key: str) -> tuple[object, ...] | None:
     if not _has_calls(database):
         return None
     return database.execute(STATEMENTS["find_call"], {"key": key}).fetchone()
+
+
+def _is_lost(database: apsw.Connection, key: str, sent_ms: int) -> bool:
+    """Tell whether a record that is missing may have stood in a table before this one (law 2)."""
+    first = _find(database, FIRST_KEY)
+    return lost(first, sent_ms) and _find(database, began_key(key)) is None
 
 
 def _insert(database: apsw.Connection, key: str, tool: str, sent_ms: int) -> bool:
