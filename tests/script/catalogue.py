@@ -32,6 +32,7 @@ TOOLS = {
     "notion.create_page": ("mutation", "database_id:s properties:o"),
     "table.insert": ("mutation", "table:s row:o"),
     "big_table.insert": ("mutation", "table:s row:o"),
+    "books.unpaid_orders": ("read", "after_id:i"),
     "clock.next": ("read", "at:s timezone:s"),
 }
 

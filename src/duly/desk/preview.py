@@ -264,6 +264,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool, is_judged: bool) -
     changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)
     is_cut, problems = play.is_cut, tuple(play.problems)
     told, portions = reads.tell(), tuple(_portions(play, reads))
+    left_out = play.left_out
     again = 0 if is_cut or play.is_over else await play.run_again()
     names = [each.name for each in tools]
     passes = Passes(
@@ -282,6 +283,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool, is_judged: bool) -
             Stop(each.handler, each.failure, each.sentence, each.line) for each in problems
         ),
         portions=portions,
+        left_out=left_out,
     )
     return TriedTwice(passes, play, reads)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Final, TypeAlias
 
 from duly.desk import deploy
@@ -32,6 +32,7 @@ from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.declaration import ConsumerDeclaration
 from duly.rules.event import Publication, PublishBudget, parse_publication
+from duly.rules.left_out import LeftOut, ReadPages
 from duly.rules.permission import missing_capabilities
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Replay
@@ -179,7 +180,14 @@ async def set_up(
         grants=grants + tuple(GrantRow(each, None, "{}", USER, desk.now_ms) for each in lent),
         count=parts.store.count_sent,
     )
-    glass = ReadOnlyOutside(parts.outside.catalog, look or parts.outside.read)
+    pages, ask = ReadPages(), look or parts.outside.read
+
+    async def noting(tool: Tool, args: Mapping[str, Json]) -> Json:
+        answer = await ask(tool, args)
+        pages.note(tool, args, answer)
+        return answer
+
+    glass = ReadOnlyOutside(parts.outside.catalog, noting)
     return TrialPlay(
         desk=desk,
         loaded=_loaded(draft),
@@ -189,6 +197,7 @@ async def set_up(
         allowed=allowed,
         missing=set() if grant else set(missing),
         states={(each.name, each.kind): each.state for each in handlers},
+        pages=pages,
     )
 
 
@@ -214,6 +223,7 @@ class TrialPlay:
     allowed: frozenset[str]
     missing: set[str]
     states: dict[tuple[str, str], str | None]
+    pages: ReadPages
     seen: dict[str, int] = field(default_factory=dict)
     not_before: dict[str, int] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
@@ -417,6 +427,12 @@ class TrialPlay:
             summary=Reason("tried", self.loaded.declaration.name, self._facts()),
         )
 
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The reads that had more than the script asked for."""
+        states = (each for each in self.states.values() if each is not None)
+        return self.pages.tell(map(decode, states))
+
     def _facts(self) -> dict[str, Any]:
         # What is done to the same thing is one thing to a person, whichever tools do it.
         changes = [
@@ -428,6 +444,7 @@ class TrialPlay:
             "changes": changes,
             "published": len(self.published),
             "untried": untried,
+            "left_out": [asdict(each) for each in self.left_out],
             "problems": [
                 {"handler": each.handler, "line": each.line, "message": each.sentence}
                 for each in self.problems

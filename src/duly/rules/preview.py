@@ -18,6 +18,7 @@ from unicodedata import lookup
 
 from duly.rules.access import Step
 from duly.rules.catalog import Risk, Tool, make_form
+from duly.rules.left_out import LeftOut
 from duly.rules.permission import Asks
 from duly.rules.planned import Planned
 from duly.rules.portion import Portion
@@ -161,7 +162,7 @@ class Passes:
 
     `changes` counts calls by tool, `repeated` those that are the same as one before. `is_cut` says
     that the trial ended at its limit; then there would have been more. `portions` says how much of
-    what was found goes on, and what is passed over.
+    what was found goes on, and what is passed over; `left_out` lists reads that had more.
     """
 
     changes: tuple[tuple[str, int], ...]
@@ -174,6 +175,7 @@ class Passes:
     examples: tuple[ExampleChange, ...]
     stops: tuple[Stop, ...]
     portions: tuple[Portion, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def count(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from duly.rules.planned import Pace
@@ -33,6 +34,7 @@ from duly.words.approval import say_asks, say_settings
 from duly.words.noun import say_list, say_number, say_times
 from duly.words.phrase import Clock, end, in_quotes
 from duly.words.schedule import say_schedule
+from duly.words.trial import say_left_out
 
 FIELD_CHARS_MAX: Final = 300  # of one field of an example
 VALUE_CHARS_MAX: Final = 120  # of a constant
@@ -175,6 +177,7 @@ def _say_tried(tried: Passes | None, untried: Sequence[str]) -> list[str]:
         return [say_untried(untried) if untried else "Not tried."]
     return [
         *(_say_read(each) for each in tried.reads),
+        *(say_left_out([asdict(each)]) for each in tried.left_out),
         *(_say_stop(each) for each in tried.stops),
         *_say_count(tried),
         *(_say_portion(each) for each in tried.portions if each.used < each.count),

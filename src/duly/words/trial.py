@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from duly.rules.count import Count
 from duly.words.noun import say_count, say_list, say_number, say_times
+from duly.words.phrase import in_quotes
 
 SHORT: Final[Mapping[str, str]] = {
     "tried": (
         "Would {would}.[ What follows {untried} was not tried: its result is unknown.]"
-        "[ It was cut after {cut_after} runs of consumers.][ {broken}]"
+        "[ It was cut after {cut_after} runs of consumers.][ {left_out}][ {broken}]"
     ),
 }
 
@@ -29,6 +30,24 @@ def _say_change(change: Mapping[str, Any]) -> str:
     if noun is None:
         return f"call {done} {say_times(count)}"
     return f"{done} {say_number(count, noun)}"
+
+
+def say_left_out(reads: Sequence[Mapping[str, Any]]) -> str:
+    """Say which reads had more than the script asked for, and how it goes on."""
+    return " ".join(map(_say_open_read, reads))
+
+
+def _say_open_read(read: Mapping[str, Any]) -> str:
+    by = read["goes_on_by"]
+    how = (
+        "it has no argument that says where to go on; it needs one, or a narrower question"
+        if by is None
+        else f"call it again with another {in_quotes(by)} until `has_more` is false"
+    )
+    found = say_number(read["items"], "item")
+    return (
+        f"{read['tool']} gave {found} and left out more, for which the script never asked: {how}."
+    )
 
 
 def say_broken(facts: Mapping[str, Any]) -> str:

@@ -1,0 +1,104 @@
+"""Which pages of a read a script was given, and whether it left the rest unread (M9).
+
+Law: only facts. A page that says `has_more` is followed if a later call of the same tool goes on
+where it ended, or if where it ended is kept in a state, for the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from duly.rules.catalog import Tool
+from duly.rules.value import Json
+
+MORE: Final = "has_more"
+ITEMS: Final = "items"
+GOES_ON_BY: Final = ("after", "cursor", "offset", "skip", "page")
+PAGES_MAX: Final = 1000  # that are remembered; a script that reads more goes on somewhere
+DEPTH_MAX: Final = 4
+
+Place: TypeAlias = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A read that gave `items` and had more, which was not asked for.
+
+    `goes_on_by` is the argument that says where the next page begins, if the tool has one.
+    """
+
+    tool: str
+    items: int
+    goes_on_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    tool: Tool
+    args: Mapping[str, Json]
+    items: int
+    ends: frozenset[Place]  # what a next call, or a state, would begin after
+
+    def is_followed(self, tool: Tool, args: Mapping[str, Json]) -> bool:
+        """Tell whether a later call goes on where this page ended."""
+        if tool.name != self.tool.name:
+            return False
+        changed = [(self.args.get(name), args.get(name)) for name in {*self.args, *args}]
+        return any(_goes_on(before, now, self.ends) for before, now in changed if before != now)
+
+
+@dataclass(slots=True)
+class ReadPages:
+    """The pages of one trial that had more behind them."""
+
+    left: list[_Open] = field(default_factory=list)
+
+    def note(self, tool: Tool, args: Mapping[str, Json], answer: Json) -> None:
+        """Take in one read: which page it goes on from, and whether it has more itself."""
+        self.left = [each for each in self.left if not each.is_followed(tool, args)]
+        if isinstance(answer, dict) and answer.get(MORE) is True:
+            items = answer.get(ITEMS)
+            items = items if isinstance(items, list) else []
+            names = {name: value for name, value in answer.items() if name != ITEMS}
+            ends = {*_scalars(names), *_scalars(items[-1:])}
+            if len(self.left) < PAGES_MAX:
+                self.left.append(_Open(tool, dict(args), len(items), frozenset(ends)))
+
+    def tell(self, states: Iterable[Json]) -> tuple[LeftOut, ...]:
+        """List the tools whose last page was not followed, each once."""
+        kept = {each for state in states for each in _scalars(state)}
+        told: dict[str, LeftOut] = {}
+        for each in self.left:
+            if not each.ends & kept:
+                before = told.get(each.tool.name)
+                items = each.items + (0 if before is None else before.items)
+                told[each.tool.name] = LeftOut(each.tool.name, items, _find_argument(each.tool))
+        return tuple(told.values())
+
+
+def _goes_on(before: Json, now: Json, ends: frozenset[Place]) -> bool:
+    if isinstance(now, bool) or not isinstance(now, str | int | float):
+        return False
+    is_further = isinstance(now, int) and isinstance(before, int | None) and now > (before or 0)
+    return is_further or now in ends
+
+
+def _find_argument(tool: Tool) -> str | None:
+    """Find the argument by which a tool goes on, by its name: `after`, or `after_id`."""
+    for begin in GOES_ON_BY:
+        for each in tool.parameters:
+            if each.name == begin or each.name.startswith(f"{begin}_"):
+                return each.name
+    return None
+
+
+def _scalars(value: Json, depth: int = DEPTH_MAX) -> Iterator[Place]:
+    """List the texts and numbers in a value; a truth value ends nothing."""
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        for each in parts if depth else ():
+            yield from _scalars(each, depth - 1)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool) and value != "":
+        yield value
