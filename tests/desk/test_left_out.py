@@ -20,9 +20,10 @@ ALL_PAGES: Final = """    rows, after, more = [], 0, True
         more = page["has_more"]
         after = page["items"][-1]["id"] if more else after
     kept = None"""
-A_PAGE_A_RUN: Final = """    page = await ctx.books.orders(paid=False, after_id=(state or {}).get("after", 0))
+A_PAGE_A_RUN: Final = """    after = (state or {}).get("after", 0)
+    page = await ctx.books.orders(paid=False, after_id=after)
     rows = page["items"]
-    kept = {"after": rows[-1]["id"] if rows else (state or {}).get("after", 0)}"""
+    kept = {"after": rows[-1]["id"] if rows else after}"""
 TWO_LISTS: Final = """    rows = (await ctx.books.orders(paid=False))["items"]
     rows = (await ctx.books.orders(paid=True))["items"]
     kept = None"""

@@ -13,7 +13,7 @@ from duly.desk.record import Preview, Trial, TriedChange
 from duly.errors import Invalid, NotDeployed
 from duly.rules.source import Language
 from duly.rules.word import Failure, Kind
-from duly.words import Clock, say
+from duly.words import Clock, say, say_preview
 from tests.desk.trying import JAVASCRIPT, SOURCES, TEXT, House, Sheets, edited
 from tests.sandbox.contract import children
 
@@ -360,3 +360,27 @@ async def test_the_empty_look_is_tried_too(house: House, language: str) -> None:
     assert told.problems[0].sentence.startswith("When nothing waits: ")
     # The changes of what does wait are shown all the same, and nothing of the empty look is.
     assert (len(told.changes), len(told.runs)) == (len(well.changes), len(well.runs))
+
+
+@pytest.mark.parametrize("language", list(SOURCES))
+async def test_inputs_that_are_done_already_are_not_counted_again(
+    house: House, language: str
+) -> None:
+    """T5, W5: a new version that reads everything again would take nothing twice."""
+    text = SOURCES[language].text
+    for cursor in ('(state or {}).get("cursor", 0)', "state ? state.cursor : 0"):
+        text = text.replace(cursor, "0")
+    again = duly.Source(Language(language), text)
+    async with house.host() as host:
+        await host.deploy(SOURCES[language], grant=True)
+        await host.drain()
+        assert house.sheets.changes == 2
+        house.gmail.mails = ("m1", "m2", "m3", "m4")
+        tried = await host.try_(again)
+        shown = await host.preview(again)
+    assert tried.changes == (row_for("m3"), row_for("m4"))
+    assert [each.message_id for each in tried.published] == ["m3", "m4"]
+    assert "2 events are over already and are not taken again" in said(tried)
+    assert shown.tried is not None
+    assert (shown.tried.count, shown.tried.again, shown.tried.published) == (2, 0, 2)
+    assert "2 events are over already and are not taken again" in say_preview(shown, Clock(0))

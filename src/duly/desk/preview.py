@@ -262,6 +262,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool, is_judged: bool) -
     play = await set_up(desk, draft, {}, grant=grant, look=reads.look)
     await play.run()
     changes, tools, published = tuple(play.changes), tuple(play.tools), len(play.published)
+    over = len(play.over)
     is_cut, problems = play.is_cut, tuple(play.problems)
     told, portions = reads.tell(), tuple(_portions(play, reads))
     left_out = play.left_out
@@ -284,6 +285,7 @@ async def try_twice(desk: Desk, draft: Draft, *, grant: bool, is_judged: bool) -
         ),
         portions=portions,
         left_out=left_out,
+        over=over,
     )
     return TriedTwice(passes, play, reads)
 
@@ -303,7 +305,7 @@ def _examples(chosen: Iterable[tuple[TriedChange, Tool]]) -> Iterator[ExampleCha
 def _portions(play: TrialPlay, reads: SeenReads) -> Iterator[Portion]:
     """Say how much of what was read, and of the inputs, goes on (M9)."""
     said: list[Json] = [each.observed.args for each in play.changes]
-    for event in play.published:
+    for event in (*play.published, *play.over):
         said += [event.message_id, event.title, event.payload]
     for tool, items in reads.found.items():
         portion = portion_of_items(tool, [*items.values()], said)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
 from duly.desk import deploy
@@ -44,6 +45,7 @@ from duly.rules.verb import Crosses, Scope, check_right, question
 from duly.rules.word import Failure, Kind
 from duly.sandbox.base import Loaded
 from duly.script.finding import Finding
+from duly.store.event import find_over
 from duly.store.people import GrantRow
 from duly.store.record import HandlerRow
 
@@ -234,6 +236,7 @@ class TrialPlay:
     changes: list[TriedChange] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)  # of the changes
     published: list[TriedEvent] = field(default_factory=list)
+    over: list[TriedEvent] = field(default_factory=list)  # published, and done before
     led_on: set[tuple[str, str]] = field(default_factory=set)  # topic and message id of inputs
     problems: list[TriedProblem] = field(default_factory=list)
 
@@ -260,7 +263,7 @@ class TrialPlay:
             if producer.name in self.broken:
                 continue
             live = self._take_up(producer.name, Kind.PRODUCER)
-            self._take_in(live, await rehearsal.produce(self.stage, live))
+            await self._take_in(live, await rehearsal.produce(self.stage, live))
         tried = 0
         while not self.is_over and (name := self._due()) is not None:
             if tried == CONSUMER_RUNS_MAX:
@@ -270,7 +273,7 @@ class TrialPlay:
             seen = self.stage.store.counter
             live = self._take_up(name, Kind.CONSUMER)
             attempt = await rehearsal.consume(self.stage, live, self._answer)
-            self._take_in(live, attempt)
+            await self._take_in(live, attempt)
             self._commit(name, attempt, seen)
             if not attempt.inputs:
                 self.idle.add(name)
@@ -339,8 +342,11 @@ class TrialPlay:
         path = f"results.{name}"
         return encode(result, path, limit_bytes=limits.result_bytes, depth=limits.json_depth)
 
-    def _take_in(self, live: Live, attempt: Attempt) -> None:
-        """Note what one run did; what it published lies on the bench from now on."""
+    async def _take_in(self, live: Live, attempt: Attempt) -> None:
+        """Note what one run did; what it published lies on the bench from now on.
+
+        What is over in the deployed workflow would be taken by no run again (T5).
+        """
         show, kind = self._show, live.run.kind
         titles = tuple(show(each.title) for each in attempt.inputs)
         logs = tuple(each.text for each in live.notes.lines)
@@ -349,13 +355,28 @@ class TrialPlay:
             self._note_change(live, attempt, titles)
         if attempt.wanted is not None or attempt.told.publications or attempt.failed is not None:
             self.led_on |= {(each.topic, show(each.message_id)) for each in attempt.inputs}
+        over = await self._find_over(attempt.told.publications)
         for each in attempt.told.publications:
+            if (each.topic, each.message_id) in over:
+                self.over.append(self._event(live.handler, each))
+                continue
             self.stage.store.publish(each, self.desk.now_ms)
             self.published.append(self._event(live.handler, each))
         if attempt.told.state_text is not None:
             self.states[live.handler, kind] = attempt.told.state_text
         if attempt.failed is not None:
             self._note_problem(live, attempt)
+
+    async def _find_over(self, published: Iterable[Publication]) -> set[tuple[str, str]]:
+        """Find out which events are over in the deployed workflow, if there is one."""
+        by_topic: dict[str, list[str]] = {}
+        for each in published:
+            by_topic.setdefault(each.topic, []).append(each.message_id)
+        over: set[tuple[str, str]] = set()
+        for topic, ids in by_topic.items():
+            look = partial(find_over, workflow_id=self.workflow_id, topic=topic, message_ids=ids)
+            over |= {(topic, each) for each in await self.desk.ask(look)}
+        return over
 
     def _note_change(self, live: Live, attempt: Attempt, titles: tuple[str, ...]) -> None:
         wanted = attempt.wanted
@@ -443,6 +464,7 @@ class TrialPlay:
         facts = {
             "changes": changes,
             "published": len(self.published),
+            "over": len(self.over),
             "untried": untried,
             "left_out": [asdict(each) for each in self.left_out],
             "problems": [

@@ -162,7 +162,8 @@ class Passes:
 
     `changes` counts calls by tool, `repeated` those that are the same as one before. `is_cut` says
     that the trial ended at its limit; then there would have been more. `portions` says how much of
-    what was found goes on, and what is passed over; `left_out` lists reads that had more.
+    what was found goes on, and what is passed over; `left_out` lists reads that had more;
+    `over` counts published events that are over already.
     """
 
     changes: tuple[tuple[str, int], ...]
@@ -176,6 +177,7 @@ class Passes:
     stops: tuple[Stop, ...]
     portions: tuple[Portion, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    over: int = 0
 
     @property
     def count(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from duly.errors import NotFound
@@ -146,3 +147,13 @@ def get_by_ids(
     check_fitting(size_bytes, bytes_max)
     found = {row[1]: EventRow(*row) for row in tx.all("get_events", **where)}
     return tuple(found[each] for each in dict.fromkeys(message_ids) if each in found)
+
+
+def find_over(
+    tx: Transaction, workflow_id: str, topic: str, message_ids: Iterable[str]
+) -> frozenset[str]:
+    """Return those of a set of events that are over: published again, they are taken by no run."""
+    here = {"workflow_id": workflow_id, "topic": topic, "ids": as_set(message_ids)}
+    found = tx.all("find_events", **here)
+    over = (EventStatus.CONSUMED, EventStatus.SKIPPED)
+    return frozenset(str(name) for name, status, _, _ in found if status in over)

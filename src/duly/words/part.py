@@ -17,7 +17,7 @@ from duly.words.noun import say_counts, say_list
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
 from duly.words.repair import say_unrepaired
 from duly.words.template import fill
-from duly.words.trial import say_broken, say_left_out, say_would
+from duly.words.trial import say_broken, say_left_out, say_over, say_would
 
 Facts = Mapping[str, Any]
 
@@ -212,6 +212,7 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "errors": _unended("errors"),
     "would": lambda facts, _: visible(say_would(facts)),
     "untried": lambda facts, _: visible(say_list(facts["untried"])) if facts.get("untried") else "",
+    "over": lambda facts, _: visible(say_over(facts["over"])) if facts.get("over") else "",
     "left_out": lambda facts, _: visible(say_left_out(facts.get("left_out", ()))),
     "broken": lambda facts, _: visible(say_broken(facts)),
     "unrepaired": lambda facts, _: (

@@ -34,7 +34,7 @@ from duly.words.approval import say_asks, say_settings
 from duly.words.noun import say_list, say_number, say_times
 from duly.words.phrase import Clock, end, in_quotes
 from duly.words.schedule import say_schedule
-from duly.words.trial import say_left_out
+from duly.words.trial import say_left_out, say_over
 
 FIELD_CHARS_MAX: Final = 300  # of one field of an example
 VALUE_CHARS_MAX: Final = 120  # of a constant
@@ -180,6 +180,7 @@ def _say_tried(tried: Passes | None, untried: Sequence[str]) -> list[str]:
         *(say_left_out([asdict(each)]) for each in tried.left_out),
         *(_say_stop(each) for each in tried.stops),
         *_say_count(tried),
+        *([say_over(tried.over)] if tried.over else []),
         *(_say_portion(each) for each in tried.portions if each.used < each.count),
         *(_say_values(each) for each in tried.values if tried.count > 1),
         *(_say_example(place, each, tried) for place, each in enumerate(tried.examples, 1)),

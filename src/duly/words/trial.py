@@ -11,7 +11,7 @@ from duly.words.phrase import in_quotes
 
 SHORT: Final[Mapping[str, str]] = {
     "tried": (
-        "Would {would}.[ What follows {untried} was not tried: its result is unknown.]"
+        "Would {would}.[ {over}][ What follows {untried} was not tried: its result is unknown.]"
         "[ It was cut after {cut_after} runs of consumers.][ {left_out}][ {broken}]"
     ),
 }
@@ -30,6 +30,12 @@ def _say_change(change: Mapping[str, Any]) -> str:
     if noun is None:
         return f"call {done} {say_times(count)}"
     return f"{done} {say_number(count, noun)}"
+
+
+def say_over(count: int) -> str:
+    """Say how many published events no run would take, because they are over."""
+    are = "is" if count == 1 else "are"
+    return f"{say_number(count, 'event')} {are} over already and {are} not taken again."
 
 
 def say_left_out(reads: Sequence[Mapping[str, Any]]) -> str:
