@@ -320,6 +320,14 @@ BREAKS = (
         PASTE,
         "a form that is sent again gives back what was revoked meanwhile",
     ),
+    _break(
+        "G12",
+        "duly.faces.web.hook",
+        "TOLD_MAX",
+        10_000,
+        ("tests/web/test_hook_open.py",),
+        "strangers have the page tell the host of each of their posts",
+    ),
     _break("G1", "duly.rules.page", "PORTS_TRIED_MAX", 1, SERVER, "a port in use means no page"),
     _break(
         "G11",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
+from duly.api.clock import Loop
+from duly.desk.hook import OpenHook
 from duly.errors import NotFound, RequestRefused
+from duly.faces.web.guard import VISIT
+from duly.faces.web.hook import UnreadPosts
 from duly.rules.source import EXAMPLE, Source
 from duly.rules.webhook import HookFault
 from duly.words import hook as hooked
@@ -30,6 +36,16 @@ async def look(web: Web, headers: dict[str, str], path: str) -> str:
     reply = await ask(web.app, path, headers=headers)
     assert reply.status == 200, reply.text
     return unescape(reply.text)
+
+
+async def until_refused(web: Web, count: int) -> OpenHook:
+    """Wait until so many posts are counted; the limit only ends what hangs."""
+    async with asyncio.timeout(60):
+        while True:
+            (one,) = await web.host.hooks(FLOW)
+            if one.refused == count:
+                return one
+            await asyncio.sleep(0.001)
 
 
 def form_of(text: str, verb: str) -> list[dict[str, str]]:
@@ -212,3 +228,59 @@ async def test_a_page_without_input_says_that_a_webhook_brings_it(tmp_path: Path
         after = await look(web, headers, f"/w/{FLOW}")
         assert hooked.POSTS_AWAITED in after
         assert hooked.POSTED_TO not in after
+
+
+async def test_posts_that_are_refused_unread_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G12: too long, of another type, no text; the sender does not wait for it."""
+    monkeypatch.setattr("duly.faces.web.hook.HOOK_BYTES_MAX", 100)
+    monkeypatch.setattr("duly.faces.web.hook.PAUSE_S", 0.001)
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        hook = await web.host.new_hook(FLOW, TOPIC)
+        path = f"{hook.path}/{hook.key}"
+        refused = (
+            (JSON, b" " * 101, 413, HookFault.TOO_LONG),
+            ({"content-type": "text/plain"}, BODY, 415, HookFault.WRONG_TYPE),
+            (JSON, b"\xff", 400, HookFault.UNREADABLE),
+        )
+        for number, (given, body, status, why) in enumerate(refused, 1):
+            for _ in range(2):
+                reply = await ask(web.app, path, "POST", headers=given, body=body)
+                assert reply.status == status
+            one = await until_refused(web, 2 * number)
+            assert one.why is why
+            text = await look(web, headers, f"/w/{FLOW}")
+            assert f"{hooked.REFUSED[str(why)]}." in text
+        assert await web.host.events(FLOW) == ()
+
+
+async def test_of_posts_that_are_refused_unread_the_host_is_told_in_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G12: however many come, it is told a few times; names of strangers fill no memory."""
+    told: list[dict[str, Any]] = []
+    pauses: list[int] = []
+
+    class Told:
+        async def call(self, verb: str, /, **given: Any) -> None:
+            told.append(given)
+
+    async def pause(self: Loop, s: float) -> None:
+        pauses.append(len(told))
+
+    monkeypatch.setattr(Loop, "sleep", pause)
+    monkeypatch.setattr("duly.faces.web.hook.SUMS_MAX", 30)
+    unread = UnreadPosts()
+    error = RequestRefused(code="body_too_long")
+    scope = {VISIT: SimpleNamespace(session=Told())}
+    for name in ["known"] * 5000 + [f"stranger {number}" for number in range(2000)]:
+        params = {"workflow": name, "topic": TOPIC}
+        request: Any = SimpleNamespace(path_params=params, headers={}, scope=scope)
+        unread.note(request, error)
+    assert unread.telling is not None
+    await unread.telling
+    assert (told[0]["workflow"], told[0]["posts"], told[0]["unread"]) == ("known", 5000, "too_long")
+    assert (len(told), pauses, unread.sums) == (30, [20, 30], {})

@@ -32,6 +32,7 @@ from duly.store.base import Transaction
 
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
+POSTS_MAX: Final = 1_000_000  # that were refused unread, in one sum
 
 log = logging.getLogger("duly.hook")
 
@@ -202,6 +203,8 @@ class Hooks(HasDesk):
         *,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
+        unread: HookFault | str | None = None,
+        posts: int = 1,
         by: str = USER,
     ) -> Republish | None:
         """Publish what a webhook sent, if it is signed or came to the secret address.
@@ -209,7 +212,8 @@ class Hooks(HasDesk):
         `body` is the JSON as it was sent, `headers` has those that prove it, in small letters. A
         message id that came before is the same event; what is the id of a message without a
         signature was said when the webhook was opened. The result is null if a sender only asked
-        whether the address is right.
+        whether the address is right. `unread` says why so many `posts` were refused before they
+        were read (wrong_type, too_long, unreadable): they are counted, and nothing is published.
         """
         # Rules: G12, T10.
         desk = self._desk()
@@ -218,6 +222,10 @@ class Hooks(HasDesk):
         sender = HookSender.STANDARD if key is not None else webhook.find_sender(headers)
         name = webhook.name_secret(workflow, topic, sender)
         kept = None if desk.vault is None else desk.vault.find(HOOKS, name)
+        if unread is not None:
+            why, count = read_unread(unread, posts)
+            desk.refusals.note(name, why, desk.now_ms, is_open=kept is not None, posts=count)
+            return None
         secret, terms = (None, webhook.USUAL) if kept is None else webhook.read_kept(kept)
         compared = webhook.DECOY if secret is None else secret
         if key is not None:
@@ -302,3 +310,14 @@ def read_sender(sender: object) -> HookSender:
         facts = {"given": short(sender), "known": [*map(str, HookSender)]}
         raise Invalid(code="not_one_of", path="sender", facts=facts)
     return HookSender(str(sender))
+
+
+def read_unread(why: object, posts: object) -> tuple[HookFault, int]:
+    """Return why posts were not read, and how many they were, or name what is wrong."""
+    if why not in webhook.UNREAD:
+        facts = {"given": short(why), "known": [*map(str, webhook.UNREAD)]}
+        raise Invalid(code="not_one_of", path="unread", facts=facts)
+    if type(posts) is not int or not 1 <= posts <= POSTS_MAX:
+        limits: dict[str, Json] = {"given": short(posts), "least": 1, "most": POSTS_MAX}
+        raise Invalid(code="out_of_range", path="posts", facts=limits)
+    return HookFault(str(why)), posts

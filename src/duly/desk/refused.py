@@ -32,11 +32,13 @@ class Refusals:
 
     by_name: dict[str, RefusedPosts] = field(default_factory=dict)
 
-    def note(self, name: str, why: HookFault, now_ms: int, *, is_open: bool) -> None:
-        """Count a post that was refused (law 2)."""
+    def note(
+        self, name: str, why: HookFault, now_ms: int, *, is_open: bool, posts: int = 1
+    ) -> None:
+        """Count posts that were refused (law 2)."""
         before = self.by_name.get(name)
         if before is not None:
-            count = before.count + 1
+            count = before.count + posts
             self.by_name[name] = replace(before, count=count, last_at_ms=now_ms, why=why)
         elif is_open or (len(self.by_name) < NAMES_MAX and len(name) <= NAME_CHARS_MAX):
-            self.by_name[name] = RefusedPosts(1, now_ms, now_ms, why)
+            self.by_name[name] = RefusedPosts(posts, now_ms, now_ms, why)

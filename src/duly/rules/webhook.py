@@ -84,6 +84,12 @@ class HookFault(StrEnum):
     WRONG_SIGNATURE = "wrong_signature"
     NO_ID = "no_id"
     NOT_TAKEN = "not_taken"  # it proved who sent it, and can be no event
+    WRONG_TYPE = "wrong_type"  # this and the next two were refused before they were read
+    TOO_LONG = "too_long"
+    UNREADABLE = "unreadable"
+
+
+UNREAD: Final = (HookFault.WRONG_TYPE, HookFault.TOO_LONG, HookFault.UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)

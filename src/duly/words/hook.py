@@ -33,6 +33,9 @@ REFUSED: Final = {
     "wrong_signature": "wrong signature or time",
     "no_id": "the id that you named is missing",
     "not_taken": "what was posted can be no event",
+    "wrong_type": "it did not say that it is JSON",
+    "too_long": "it was too long",
+    "unreadable": "it did not come whole, or is no text",
 }
 SENDERS: Final = {
     "standard": "a form or any service (secret address, or Standard Webhooks)",

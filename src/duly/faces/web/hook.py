@@ -1,21 +1,29 @@
 """Webhooks: `POST /hooks/WORKFLOW/TOPIC`, signed, or with a key behind a further slash (G12).
 
-Law: nothing is judged here but the size of the body. The host has the secrets and decides (G8).
+Law 1  Nothing is judged here but the type and the size of the body. The host has the secrets and
+       decides (G8).
+Law 2  What is refused here is told to the host, for the owner of the webhook: as sums, a few a
+       second, and without the sender waiting for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.clock import Loop
 from duly.api.page import HOOK_HEADERS, ID_HEADER, ID_HEADERS_MAX, name_hooks
 from duly.api.registry import Scope
+from duly.api.session import Session
 from duly.api.value import Json
+from duly.errors import DulyError
 from duly.faces.web.body import JSON, Large, read_body, read_text
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.rate import SENDER
@@ -25,6 +33,12 @@ WEBHOOK: Final = "webhook"  # in whose name what was sent is published
 HOOK_BYTES_MAX: Final = 512 * 1024
 TAKEN: Final = 202
 FINE: Final = 200
+# Why a body was not read, in the words of the host.
+WHY: Final[Mapping[str, str]] = {"wrong_media_type": "wrong_type", "body_too_long": "too_long"}
+UNREADABLE: Final = "unreadable"
+SUMS_MAX: Final = 1000  # of different places; what comes beside them is not counted
+TOLD_MAX: Final = 20  # at a time
+PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +71,50 @@ def list_entries() -> Iterator[Entry]:
         yield Entry(path, receive, {"POST": OPEN}, actor=WEBHOOK, right=Scope.AGENT, rate=SENDER)
 
 
+@dataclass(slots=True)
+class UnreadPosts:
+    """Posts that were refused before they were read, until the host was told of them (law 2)."""
+
+    sums: dict[tuple[str, ...], int] = field(default_factory=dict)
+    telling: asyncio.Task[None] | None = None
+
+    def note(self, request: Request, error: DulyError) -> None:
+        """Count a post by its place and its reason, and see that the host is told."""
+        params = request.path_params
+        signed = sorted(each for each in HOOK_HEADERS if each in request.headers)
+        why = WHY.get(error.code, UNREADABLE)
+        place = (params["workflow"], params["topic"], why, params.get("key", ""), *signed)
+        if place in self.sums or len(self.sums) < SUMS_MAX:
+            self.sums[place] = self.sums.get(place, 0) + 1
+        if self.telling is None or self.telling.done():
+            self.telling = asyncio.ensure_future(self._tell(visit_of(request).session))
+
+    async def _tell(self, session: Session) -> None:
+        env = Loop()
+        try:
+            while self.sums:
+                for place in [*self.sums][:TOLD_MAX]:
+                    workflow, topic, why, key, *signed = place
+                    given: dict[str, Json] = {"workflow": workflow, "topic": topic, "body": ""}
+                    given |= {"headers": dict.fromkeys(signed, ""), "key": key or None}
+                    given |= {"unread": why, "posts": self.sums.pop(place)}
+                    with suppress(DulyError):
+                        await session.call("receive", **given)
+                await env.sleep(PAUSE_S)
+        finally:
+            env.close()
+
+
 def _endpoint(large: Large) -> Endpoint:
+    unread = UnreadPosts()
+
     async def receive(request: Request) -> Response:
         """Hand a message to the host; it is answered when it is on the disk."""
-        body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
+        try:
+            body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
+        except DulyError as error:
+            unread.note(request, error)
+            raise
         async with large.turn(len(body)):
             return await _receive(request, body)
 
