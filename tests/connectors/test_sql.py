@@ -236,7 +236,7 @@ async def test_a_first_send_that_came_to_the_table_is_known_for_certain(books: B
 
 def at(key: str, sent_at: datetime, number: int) -> Call:
     """Spell a call that a host sent first at this time, by its own clock."""
-    args = {"id": number, "customer": "Bob", "total": 1}
+    args: dict[str, Any] = {"id": number, "customer": "Bob", "total": 1}
     return Call("books.add", args, key, "flow", 1, sent_at, sent_at)
 
 
