@@ -6,7 +6,7 @@ Law 2: a record that is missing denies nothing if the table of records is gone, 
        made later than the call was sent: the table before it may have known the call (L5). When it
        was made is told by the clock of the database, and a clock of a host is believed with a
        margin of a day. A first send that comes so early leaves a mark that it came to this table,
-       so its record is believed whatever the clocks say.
+       so its record is believed, however the clocks differ.
 Law 3: the table of records is committed before the first change begins. So a change that fails
        does not take it away again, and the next call finds it.
 Law 4: what a database holds becomes JSON that a script can hold exactly, or is refused.

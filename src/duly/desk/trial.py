@@ -33,7 +33,7 @@ from duly.rules.access import check_publishes
 from duly.rules.catalog import Catalog, Tool, ToolKind
 from duly.rules.declaration import ConsumerDeclaration
 from duly.rules.event import Publication, PublishBudget, parse_publication
-from duly.rules.left_out import LeftOut, ReadPages
+from duly.rules.left_out import ReadPages, UnreadRest
 from duly.rules.permission import missing_capabilities
 from duly.rules.redaction import Redactor, redact, redact_text
 from duly.rules.replay import Replay
@@ -449,7 +449,7 @@ class TrialPlay:
         )
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[UnreadRest, ...]:
         """The reads that had more than the script asked for."""
         states = (each for each in self.states.values() if each is not None)
         return self.pages.tell(map(decode, states))

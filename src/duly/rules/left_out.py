@@ -23,7 +23,7 @@ Place: TypeAlias = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnreadRest:
     """A read that gave `items` and had more, which was not asked for.
 
     `goes_on_by` is the argument that says where the next page begins, if the tool has one.
@@ -66,15 +66,15 @@ class ReadPages:
             if len(self.left) < PAGES_MAX:
                 self.left.append(_Open(tool, dict(args), len(items), frozenset(ends)))
 
-    def tell(self, states: Iterable[Json]) -> tuple[LeftOut, ...]:
+    def tell(self, states: Iterable[Json]) -> tuple[UnreadRest, ...]:
         """List the tools whose last page was not followed, each once."""
         kept = {each for state in states for each in _scalars(state)}
-        told: dict[str, LeftOut] = {}
+        told: dict[str, UnreadRest] = {}
         for each in self.left:
             if not each.ends & kept:
                 before = told.get(each.tool.name)
                 items = each.items + (0 if before is None else before.items)
-                told[each.tool.name] = LeftOut(each.tool.name, items, _find_argument(each.tool))
+                told[each.tool.name] = UnreadRest(each.tool.name, items, _find_argument(each.tool))
         return tuple(told.values())
 
 

@@ -18,7 +18,7 @@ from unicodedata import lookup
 
 from duly.rules.access import Step
 from duly.rules.catalog import Risk, Tool, make_form
-from duly.rules.left_out import LeftOut
+from duly.rules.left_out import UnreadRest
 from duly.rules.permission import Asks
 from duly.rules.planned import Planned
 from duly.rules.portion import Portion
@@ -176,7 +176,7 @@ class Passes:
     examples: tuple[ExampleChange, ...]
     stops: tuple[Stop, ...]
     portions: tuple[Portion, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UnreadRest, ...] = ()
     over: int = 0
 
     @property
