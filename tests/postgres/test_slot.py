@@ -287,6 +287,64 @@ async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
         other.run(take, BARRIER, backend.beside, HOST)
 
 
+async def test_a_late_entry_under_a_former_id_drops_nothing_of_the_new_one(
+    backend: PostgresBackend, proxy: Proxy
+) -> None:
+    """H10: a connection that was slow enters when its process is another host already."""
+    slow, other = backend._sessions[:2]
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    backend.write_as(lambda: OTHER, TIMES)
+    other.run(take, BARRIER, backend.beside, OTHER)
+    slow.run(take, BARRIER, backend.beside, HOST)
+    await plain.transact(
+        lambda tx: say(tx, f"update slot set commit_seq = 0 where host = '{OTHER}' returning 1"),
+        BARRIER,
+    )
+    proxy.hang_up()
+    with pytest.raises(StoreOlder):
+        other.run(take, BARRIER, backend.beside, OTHER)
+    await plain.close()
+
+
+async def test_a_write_of_a_former_id_that_is_acknowledged_late_is_compared(
+    backend: PostgresBackend,
+) -> None:
+    """H10: an old server answers it when the process has met the new one as another host."""
+    slow, other = backend._sessions[:2]
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    slow.run(take, BARRIER, backend.beside, HOST)
+
+    def meanwhile(tx: Transaction) -> None:
+        backend.write_as(lambda: OTHER, TIMES)
+        other.run(lambda tx: None, RIDER, backend.beside, OTHER)
+
+    slow.run(meanwhile, BARRIER, backend.beside, HOST)
+    await plain.transact(
+        lambda tx: say(tx, f"update slot set commit_seq = 1 where host = '{HOST}' returning 1"),
+        BARRIER,
+    )
+    with pytest.raises(StoreOlder):
+        other.run(take, BARRIER, backend.beside, OTHER)
+    await plain.close()
+
+
+async def test_what_a_former_id_was_told_is_compared_once(backend: PostgresBackend) -> None:
+    """H10: its counters go with it when it is evicted, and are no sign of a loss by then."""
+    slow, other = backend._sessions[:2]
+    plain = backend.alone()
+    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
+    slow.run(take, BARRIER, backend.beside, HOST)
+    backend.write_as(lambda: OTHER, TIMES)
+    other.run(take, BARRIER, backend.beside, OTHER)
+    slow.run(take, BARRIER, backend.beside, HOST)
+    other.run(take, BARRIER, backend.beside, OTHER)
+    assert not backend.beside.slots.must_compare
+    assert {each.host_id for each in backend.beside.slots.by_place.values()} == {OTHER}
+    await plain.close()
+
+
 async def test_a_host_that_a_promoted_standby_does_not_know_says_that_the_store_is_older(
     backend: PostgresBackend, proxy: Proxy
 ) -> None:
@@ -373,7 +431,7 @@ async def test_a_forked_child_leaves_the_connections_to_its_parent(
     assert backend._sessions[-1]._opened is before
 
 
-class _Interrupted(dict[int, Slot]):
+class _Interrupted(dict[tuple[str, int], Slot]):
     """Counters that another thread writes while they are gone through."""
 
     def __init__(self, slots: HostSlots) -> None:
@@ -396,10 +454,10 @@ def entered(number: int) -> Entered:
 def test_connections_that_enter_at_once_are_all_compared_later() -> None:
     """H10: each thread keeps its counter; one that was lost would compare nothing."""
     slots = HostSlots()
-    slots.by_number = interrupted = _Interrupted(slots)
+    slots.by_place = interrupted = _Interrupted(slots)
     slots.keep(entered(1))
     interrupted.end()
-    assert sorted(slots.by_number) == [1, 2]
+    assert sorted(slots.by_place) == [(HOST, 1), (HOST, 2)]
 
 
 class _Meanwhile:
@@ -426,7 +484,7 @@ class _Meanwhile:
 def test_a_write_that_is_acknowledged_during_the_comparison_is_no_loss() -> None:
     """H10: what was read before another connection went on shows nothing of a store."""
     other = Slot(2, HOST, 1, 5, 5, 5)
-    slots = HostSlots(by_number={2: other})
+    slots = HostSlots(by_place={other.place: other})
     found = enter(_Meanwhile(other), slots, HOST, 1)  # type: ignore[arg-type]
     assert not found.lacks_riders
     assert other.barrier_seq == 6

@@ -180,7 +180,8 @@ class CountedBackend:
         self._on_older = on_older
         self._on_lost_riders = on_lost_riders
         self._slots = HostSlots()
-        self._entered: dict[int, int] = {}  # by slot: the server that it was entered on
+        # By connection: the slot that it has entered, and on which server.
+        self._entered: dict[int, tuple[Slot, int]] = {}
         self._free: list[int] = []
         self._numbers = count()
 
@@ -207,7 +208,7 @@ class CountedBackend:
         self, number: int, host_id: str, body: Callable[[Transaction], R], durability: Durability
     ) -> R:
         slot = await self._enter(number, host_id)
-        entries, life = self._slots.entries, self._entered[number]
+        entries, (_, life) = self._slots.entries, self._entered[number]
         seen = Slot(slot.number, slot.host_id, slot.session, 0)  # it is entered anew meanwhile
         values: list[R] = []
 
@@ -244,9 +245,9 @@ class CountedBackend:
             return values[-1]
 
     async def _enter(self, number: int, host_id: str) -> Slot:
-        known, life = self._slots.by_number.get(number), self._line.server.life
-        is_entered = self._entered.get(number) == life
-        is_new = known is None or known.host_id != host_id or not is_entered
+        life = self._line.server.life
+        known, entered_on = self._entered.get(number, (None, None))
+        is_new = known is None or known.host_id != host_id or entered_on != life
         if known is not None and not is_new and not self._slots.must_compare:
             return known
 
@@ -259,8 +260,10 @@ class CountedBackend:
         except (asyncio.CancelledError, Unheard):
             self._entered.pop(number, None)  # it may be entered: this connection is used no more
             raise
-        self._entered[number] = life
-        return self._slots.keep(entered, is_new=is_new)
+        is_former = self._find_host() != host_id
+        slot = self._slots.keep(entered, is_new=is_new, is_former=is_former)
+        self._entered[number] = slot, life
+        return slot
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Send a question."""

@@ -138,8 +138,8 @@ def _let_in(original: Any) -> Any:
 def _count_one_more(original: Any) -> Any:
     def enter(tx: Any, slots: Any, host_id: str, number: int) -> Any:
         entered = original(tx, slots, host_id, number)
-        known = slots.by_number.get(number)
-        if known is not None and known.host_id == host_id:
+        known = slots.by_place.get((host_id, number))
+        if known is not None:
             entered.slot.commit_seq = known.commit_seq + 1
         return entered
 

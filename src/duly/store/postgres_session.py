@@ -360,7 +360,9 @@ class ServerSession:
                 entering.settle()
         except errors.ForeignKeyViolation:  # evicted at this moment
             raise Fenced(code="lapsed", subject=host_id) from None
-        self._entered = beside.slots.keep(entered, is_new=is_new)
+        # Asked when it has entered: what was entered under a later id before that is known by now.
+        is_former = beside.find_host is not None and beside.find_host() != host_id
+        self._entered = beside.slots.keep(entered, is_new=is_new, is_former=is_former)
         return self._entered
 
     def _is_lost(

@@ -12,6 +12,7 @@ Law 3  Each entry compares what all connections of the host were told. A counter
        A write may be acknowledged by the old server when the host has compared on the new one. Then
        the next write of the host compares again. So it does when the server was started anew under
        a connection, as through a pooler that lends others for each transaction (`fleet.py`).
+       What a former id of the process is told is compared under the present one, however late.
 Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
        died. Their host has lost track of its runs, and claims them anew (R7).
 Law 5  A host that has compared on the server's timeline says so in its row. A host whose lease was
@@ -44,6 +45,11 @@ class Slot:
     barrier_seq: int = 0  # of the last barrier among them
 
     @property
+    def place(self) -> tuple[str, int]:
+        """Which connection of which host it belongs to."""
+        return self.host_id, self.number
+
+    @property
     def named(self) -> dict[str, str | int]:
         """Name it, in the session in which it was entered."""
         return {"host": self.host_id, "number": self.number, "session": self.session}
@@ -64,6 +70,7 @@ class Entered:
     lacks_riders: bool
     compared: int = 0  # so many late acknowledgements were known when the host compared
     started: int | None = None  # since which start of the server it has
+    told: tuple[Slot, ...] = ()  # what was compared
 
 
 @dataclass(slots=True)
@@ -72,7 +79,7 @@ class HostSlots:
 
     timeline: int | None = None
     started: int | None = None  # the start of the server since which it has
-    by_number: dict[int, Slot] = field(default_factory=dict)
+    by_place: dict[tuple[str, int], Slot] = field(default_factory=dict)
     given_up: frozenset[str] = frozenset()  # ids under which the host writes nothing more
     lacks_riders: bool = False  # the host has not been told of it yet
     entries: int = 0  # how many new connections have entered
@@ -92,35 +99,46 @@ class HostSlots:
 
     def tell(self, slot: Slot, durability: Durability, entries: int) -> None:
         """Note that a write was acknowledged, which began when so many connections had entered."""
-        slot.tell(durability)
         with self._keeping:
-            self.late += entries != self.entries
+            slot.tell(durability)
+            is_kept = slot.host_id in self.given_up or slot.place in self.by_place
+            self.late += entries != self.entries or not is_kept
+            if not is_kept:  # its host has another id by now, under which it was compared before
+                self.by_place = self.by_place | {slot.place: slot}
 
     def see(self, started: int | None) -> None:
         """Note which start of the server a connection has found: it may outlast one."""
         with self._keeping:
             self.late += self.started not in (None, started)
 
-    def keep(self, entered: Entered, *, is_new: bool = True) -> Slot:
-        """Keep a slot that was entered; what the host was told under another id is compared.
+    def keep(self, entered: Entered, *, is_new: bool = True, is_former: bool = False) -> Slot:
+        """Keep a slot that was entered; what the host was told under another id was compared.
 
-        One that is entered to compare again belongs to no new connection.
+        One that is entered to compare again belongs to no new connection. One that was entered
+        late, under a former id, is compared under the present one, and says nothing of that.
         """
         slot = entered.slot
         with self._keeping:
             self.entries += is_new
-            known = self.by_number.get(slot.number)
-            if known is not None and known.host_id == slot.host_id:
+            known = self.by_place.get(slot.place)
+            if known is not None:
                 known.session, known.commit_seq = slot.session, slot.commit_seq
                 slot = known
-            mine = {n: each for n, each in self.by_number.items() if each.host_id == slot.host_id}
-            self.by_number = mine | {slot.number: slot}
-            self.timeline, self.started = entered.timeline, entered.started
-            self.compared = max(self.compared, entered.compared)
+            left = {
+                place: each
+                for place, each in self.by_place.items()
+                if each.host_id == slot.host_id or is_former or each not in entered.told
+            }
+            self.by_place = left | {slot.place: slot}
+            if not is_former:
+                self.timeline, self.started = entered.timeline, entered.started
+                self.compared = max(self.compared, entered.compared)
+            self.late += any(each.host_id != slot.host_id for each in left.values())
             if entered.lacks_riders:
                 self.lacks_riders = True
-                for each in self.by_number.values():
-                    each.told_seq = each.barrier_seq
+                for each in self.by_place.values():
+                    if each.host_id == slot.host_id:
+                        each.told_seq = each.barrier_seq
         return slot
 
     def take_lacking(self) -> bool:
@@ -135,9 +153,9 @@ class HostSlots:
         and may never have been told anything: their claims may be lost.
         """
         with self._keeping:
-            self.given_up |= {each.host_id for each in self.by_number.values()}
+            self.given_up |= {each.host_id for each in self.by_place.values()}
             self.given_up |= frozenset() if host_id is None else {host_id}
-            self.timeline, self.started, self.by_number = None, None, {}
+            self.timeline, self.started, self.by_place = None, None, {}
 
 
 def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Entered:
@@ -151,7 +169,7 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
     is_promoted = slots.timeline not in (None, timeline)
     # What it was told as another host is compared as well: that one cannot do it any more. This
     # is copied before the counters are read: other connections go on and are told more meanwhile.
-    told = [replace(each) for each in tuple(slots.by_number.values())]
+    told = [replace(each) for each in tuple(slots.by_place.values())]
     found = tx.one("enter_slot", host=host_id, number=number)
     if found is None and not is_promoted and (not host_id or _is_traced(tx, host_id)):
         raise Fenced(code="lapsed", subject=host_id)
@@ -178,7 +196,7 @@ def enter(tx: Transaction, slots: HostSlots, host_id: str, number: int) -> Enter
         tx.write("put_upkeep", name=f"{MET}{host_id}", at=started)
     lacking = any(lacks(each, each.told_seq) for each in told if each.host_id == host_id)
     slot = Slot(number, host_id, found[0], found[1])
-    return Entered(slot, timeline, lacking, compared, started)
+    return Entered(slot, timeline, lacking, compared, started, tuple(told))
 
 
 def _is_traced(tx: Transaction, host_id: str) -> bool:
