@@ -27,7 +27,7 @@ from duly.desk.upkeep import note_restore
 from duly.engine.lease import Lease, note_of_promotion
 from duly.engine.scheduler import Engine
 from duly.env import Env
-from duly.errors import StoreError
+from duly.errors import Fenced, StoreError, StoreOlder
 from duly.rules.blind import BlindCause
 from duly.rules.lease import LeaseTimes
 from duly.rules.schedule import moment
@@ -83,7 +83,7 @@ class Fleet:
         self._bell = Bell(env, url, self._plain)
         backend.write_as(self.find_host, times)
         self._backend = backend
-        backend.on_older = self._note_older
+        backend.on_older = partial(self._note_older, self._plain)
         backend.beside.on_enter = self._note
 
     def find_host(self) -> str:
@@ -138,7 +138,24 @@ class Fleet:
                 log.info("what other hosts changed could not be read yet: %s", error)
 
     async def _look(self) -> None:
-        """Write something: an idle host hears, too, that the server is another, or older (H10)."""
+        """Hear that the server is another, or older; all hosts wait for that (H10).
+
+        Where the server lets no connection in but that of the lease, or a line hangs, it is
+        compared there.
+        """
+        try:
+            async with asyncio.timeout(self.lease.times.renew_ms / 1000):
+                await self._write()
+        except (Fenced, StoreOlder):
+            raise
+        except (StoreError, TimeoutError) as error:
+            log.info(
+                "what this host was told is compared on the connection of its lease: %s", error
+            )
+            await self._compare_by_lease()
+
+    async def _write(self) -> None:
+        """Write something: an idle host hears of it, too."""
         slots = self._backend.beside.slots
 
         def look(tx: Transaction) -> int | None:
@@ -148,6 +165,16 @@ class Fleet:
         slots.see(await self._backend.transact(look, Durability.RIDER))
         if slots.must_compare:  # the server was started anew under this connection
             await self._backend.transact(self._note, Durability.RIDER)
+
+    async def _compare_by_lease(self) -> None:
+        """Compare in one short transaction: the lease is renewed on this connection (law 1)."""
+        host_id = self.find_host()
+        try:
+            await self._leasing.compare_for(self._backend, host_id)
+        except StoreOlder:
+            await self._note_older(self._leasing)
+            self._backend.beside.slots.give_up(host_id)
+            raise
 
     def _note(self, tx: Transaction) -> None:
         """Note a promotion or a newer schema before this host writes on a connection (H10, H11)."""
@@ -162,12 +189,12 @@ class Fleet:
         with suppress(StoreError):
             await self._look()
 
-    async def _note_older(self) -> None:
+    async def _note_older(self, beside: PostgresBackend) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).
 
         The claims of this host may be among what is lost, so it keeps none of them.
         """
-        await note_restore(Store(self._plain), self._env, is_lost=True)
+        await note_restore(Store(beside), self._env, is_lost=True)
         self.lease.lapse(self.lease.host_id)
 
     async def close(self) -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
 
 from duly.env import Loop
 from duly.errors import Fenced, Stale, StoreOlder
+from duly.rules.lease import DEFAULT_TIMES, RENEW_MS
 from duly.rules.standing import Code
 from duly.store import Store
 from duly.store.base import STARTS_PER_MS
 from duly.store.claim import EVICTED_KEPT_MS, UNMET_MS
 from duly.store.postgres import PostgresBackend, open_postgres
+from duly.store.postgres_session import OF_LEASE, dial
 from duly.store.record import Action
+from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.stand import KEY, Outside, database, deploy, opened, until
 from tests.postgres.test_slot import BARRIER, HOST, LEASE_MS, OTHER, READ, TIMES, last, take
 from tests.postgres.world import Place, say
@@ -47,6 +53,16 @@ async def backend(place: Place) -> AsyncIterator[PostgresBackend]:
 async def lose_connections(backend: PostgresBackend) -> None:
     for each in backend._sessions:
         each.close()
+
+
+@asynccontextmanager
+async def reader(backend: PostgresBackend) -> AsyncIterator[PostgresBackend]:
+    """Give another backend on the same server."""
+    plain = backend.alone()
+    try:
+        yield plain
+    finally:
+        await plain.close()
 
 
 async def compared(backend: PostgresBackend) -> list[tuple[str, int]]:
@@ -239,6 +255,72 @@ async def test_an_idle_host_finds_a_start_of_the_server_that_its_connections_out
                 return [at for _, at in await compared(backend)] == [2]
 
             await until(has_compared, "the comparison")
+
+
+@asynccontextmanager
+async def unable(place: Place, proxy: Proxy) -> AsyncIterator[PostgresBackend]:
+    """Give the backend of a host that renews, and whose other connections lead through a proxy."""
+    with database(place) as url:
+        async with opened(url, Outside()) as host:
+            await deploy(host)
+            backend = host._desk().parts.store.backend
+            assert isinstance(backend, PostgresBackend)
+            await lose_connections(backend)
+            for each in backend._sessions:
+                each._url = proxy.address(url.split("/")[3].split("?")[0])
+            backend.beside.started = lambda: 2
+            try:
+                yield backend
+            finally:
+                proxy.turn(place.folder)
+                proxy.speak()
+
+
+@pytest.mark.parametrize("way", ["its connections are refused", "its lines hang"])
+async def test_a_host_that_renews_and_cannot_write_compares_on_the_connection_of_its_lease(
+    place: Place, way: str
+) -> None:
+    """H10: else all hosts wait for it as long as it renews."""
+    with proxied(place.folder) as proxy:
+        if way == "its lines hang":
+            proxy.silence()
+        else:
+            proxy.turn(place.folder / "nowhere")
+        async with unable(place, proxy) as backend, reader(backend) as plain:
+
+            async def has_compared() -> bool:
+                return [at for _, at in await compared(plain)] == [2]
+
+            await until(has_compared, "the comparison")
+            assert OF_LEASE in {each.number for each in backend.beside.slots.by_place.values()}
+
+
+async def test_a_host_that_cannot_write_finds_an_older_store_on_the_connection_of_its_lease(
+    place: Place,
+) -> None:
+    """H10: it pauses everything, as on any other connection."""
+    with proxied(place.folder) as proxy:
+        proxy.turn(place.folder / "nowhere")
+        async with unable(place, proxy) as backend, reader(backend) as plain:
+            await plain.transact(
+                lambda tx: say(tx, "update slot set commit_seq = 0 returning 1"), BARRIER
+            )
+
+            async def is_paused() -> bool:
+                text = "select blind_since from workflow"
+                return await plain.ask(lambda tx: say(tx, text)) != [(None,)]
+
+            await until(is_paused, "the pause")
+
+
+async def test_a_hung_line_is_noticed_before_a_lease_is_over(place: Place) -> None:
+    """H2: what was sent and is not confirmed by the other machine ends the connection."""
+    with database(place) as url, proxied(place.folder) as proxy:
+        connection = dial(proxy.address(url.split("/")[3].split("?")[0]))
+        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
+            ends_ms = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        connection.close()
+    assert RENEW_MS <= ends_ms < DEFAULT_TIMES.send_left_ms
 
 
 async def test_a_host_leaves_while_a_connection_of_it_enters(backend: PostgresBackend) -> None:

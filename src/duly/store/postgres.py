@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Self, TypeVar
 
 import psycopg
@@ -162,6 +163,14 @@ class PostgresBackend:
             await self.on_older()
             self.beside.slots.give_up(host_id)
             raise
+
+    async def compare_for(self, pool: PostgresBackend, host_id: str) -> None:
+        """Compare what a host was told of the writes of its pool, beside that pool (H10).
+
+        This does nothing else: a promotion is noted when the pool is entered.
+        """
+        beside = replace(pool.beside, times=self.beside.times, on_enter=lambda _: None)
+        await self._use(lambda session: session.compare(beside, host_id))
 
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Run `body`, which changes nothing and may take long."""

@@ -22,7 +22,7 @@ from psycopg.pq import TransactionStatus
 
 from duly.env import Env
 from duly.errors import DulyError, Fenced, StoreOlder, StoreUnavailable
-from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
+from duly.rules.lease import DEFAULT_TIMES, RENEW_MS, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
 from duly.store.inquiry import ResultTable, Show
@@ -42,13 +42,17 @@ BATCH_MAX: Final = 100  # statements that are sent together
 BATCH_CHARS_MAX: Final = 32_000  # and their texts; libpq sends more than twice that on its own
 FIRST: Final = "before_"  # a statement of this name and another's is run before that other one
 
-# How soon a server that is cut off is noticed; what the URL says wins.
+OF_LEASE: Final = -1  # the number of the slot that is entered on the connection of the lease
+
+# How soon a server that is cut off is noticed; what the URL says wins. A renewal that is sent into
+# a hung line ends while there is time for another one.
 CONNECTING: Final = {
     "application_name": "duly",
     "connect_timeout": 10,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
+    "tcp_user_timeout": RENEW_MS,
     "target_session_attrs": "read-write",
 }
 
@@ -347,23 +351,31 @@ class ServerSession:
 
     def _enter(self, beside: Beside, host_id: str) -> Slot:
         """Enter the slot, once for each connection and each host, and again to compare."""
-        connection, line = self._open()
+        self._open()
         is_new = self._entered is None or self._entered.host_id != host_id
         if self._entered is not None and not is_new and not beside.slots.must_compare:
             return self._entered
+        self._entered = self._compare(beside, host_id, self._number, is_new=is_new)
+        return self._entered
+
+    def compare(self, beside: Beside, host_id: str) -> None:
+        """Compare what a host was told, where none of its own connections can be had (H10)."""
+        self._compare(beside, host_id, OF_LEASE, is_new=True)
+
+    def _compare(self, beside: Beside, host_id: str, number: int, *, is_new: bool) -> Slot:
+        connection, line = self._open()
         try:
             with connection.transaction():
                 connection.execute(_limits(beside.times), prepare=False)
                 entering = PostgresTransaction(line, self._writing, beside)
                 beside.on_enter(entering)
-                entered = enter(entering, beside.slots, host_id, self._number)
+                entered = enter(entering, beside.slots, host_id, number)
                 entering.settle()
         except errors.ForeignKeyViolation:  # evicted at this moment
             raise Fenced(code="lapsed", subject=host_id) from None
         # Asked when it has entered: what was entered under a later id before that is known by now.
         is_former = beside.find_host is not None and beside.find_host() != host_id
-        self._entered = beside.slots.keep(entered, is_new=is_new, is_former=is_former)
-        return self._entered
+        return beside.slots.keep(entered, is_new=is_new, is_former=is_former)
 
     def _is_lost(
         self, connection: psycopg.Connection[Row], error: BaseException, *, is_read: bool
