@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
+from duly import words
 from duly.env import Loop
 from duly.errors import Fenced, Stale, StoreOlder
 from duly.rules.lease import DEFAULT_TIMES, RENEW_MS
@@ -191,8 +192,9 @@ async def test_after_a_start_of_the_server_nothing_is_claimed_before_all_have_co
         await each.transact(take, BARRIER)
         await lose_connections(each)
         each.beside.started = lambda: 2
-    with pytest.raises(Stale):
+    with pytest.raises(Stale, match="has not compared") as waits:
         await store.claim(HOST, "w")
+    assert (waits.value.code, waits.value.facts) == ("waits_for_host", {"host": OTHER})
     if way == "it compares":
         await other.transact(take, BARRIER)
     elif way == "it leaves":
@@ -358,6 +360,37 @@ async def test_a_host_that_is_here_again_is_waited_for_until_it_has_compared(
     await other.transact(take, BARRIER)
     assert (await store.claim(HOST, "w")).epoch == 1
     await other.close()
+
+
+async def test_a_person_is_told_which_host_all_wait_for(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H10, U1: by name, and for how long at most; the log says it once."""
+    outside = Outside()
+    with database(place) as url:
+        async with opened(url, outside) as host, host.running():
+            backend = host._desk().parts.store.backend
+            assert isinstance(backend, PostgresBackend)
+            async with reader(backend) as plain:
+                named = {"name": "attic:7", "is_again": True}
+                await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS, **named)  # type: ignore[arg-type]
+                await deploy(host)
+                await host.publish("notes", "note", title="a", message_id="a")
+
+                async def waits() -> bool:
+                    return (await host.why("notes")).reason.code == Code.WAITS_FOR_HOST
+
+                await until(waits, "the wait")
+                said = words.say((await host.why("notes")).reason, words.Clock(0), long=True)
+                assert "host attic:7 has not done so yet" in said
+                assert "it is waited for until" in said
+                assert [each.compared for each in await host.hosts()] == [False, True]
+                assert (await host.workflows())[0].reason.code == Code.WAITS_FOR_HOST
+                await until(lambda: "attic:7 has not compared" in caplog.text, "the log")
+                assert not outside.posts
+                await Store(plain).leave(OTHER)
+            await until(lambda: outside.posts == ["a"], "the note")
+            assert caplog.text.count("attic:7 has not compared") == 1
 
 
 async def test_traces_of_hosts_go_after_a_month(backend: PostgresBackend) -> None:

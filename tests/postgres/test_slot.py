@@ -301,10 +301,10 @@ async def test_a_late_entry_under_a_former_id_drops_nothing_of_the_new_one(
         lambda tx: say(tx, f"update slot set commit_seq = 0 where host = '{OTHER}' returning 1"),
         BARRIER,
     )
+    await plain.close()
     proxy.hang_up()
     with pytest.raises(StoreOlder):
         other.run(take, BARRIER, backend.beside, OTHER)
-    await plain.close()
 
 
 async def test_a_write_of_a_former_id_that_is_acknowledged_late_is_compared(
@@ -325,9 +325,9 @@ async def test_a_write_of_a_former_id_that_is_acknowledged_late_is_compared(
         lambda tx: say(tx, f"update slot set commit_seq = 1 where host = '{HOST}' returning 1"),
         BARRIER,
     )
+    await plain.close()
     with pytest.raises(StoreOlder):
         other.run(take, BARRIER, backend.beside, OTHER)
-    await plain.close()
 
 
 async def test_what_a_former_id_was_told_is_compared_once(backend: PostgresBackend) -> None:

@@ -145,6 +145,7 @@ class Explainer:
             pending=self._book.pending(),
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
             blind_cause=self._survey.blind_cause(self._workflow),
+            uncompared=self._survey.uncompared(self._workflow.id) if self._run.open else None,
         )
 
     @cached_property
@@ -396,6 +397,7 @@ def _rest(survey: Survey, sight: Sight, workflow: WorkflowRow) -> Facts:
         is_due=(is_due := _is_due(handlers, now, sight.wake_max_ms)),
         machine=workflow.missing_machine if is_due else None,
         unserved=read_unserved(workflow.unserved) if is_due else None,
+        uncompared=survey.uncompared(workflow.id) if is_due else None,
         held_until_ms=earliest(_held_until(each, now, sight.wake_max_ms) for each in consumers),
         check_at_ms=earliest(each.next_run_at for each in producers),
         wake_at_ms=earliest(each.wake_at for each in consumers),

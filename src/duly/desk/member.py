@@ -16,7 +16,8 @@ class FleetHost:
     """A host that is here: where it runs, what is left of its lease, and what it holds.
 
     `name` is its machine and its process. The host of a SQLite file has no lease. One that does not
-    serve only takes acts.
+    serve only takes acts. All wait for one that has not `compared` what it was told before the
+    server was started again.
     """
 
     id: str
@@ -25,6 +26,7 @@ class FleetHost:
     lease_s: float | None
     serves: bool
     workflows: int
+    compared: bool
 
 
 class Members(HasDesk):
@@ -43,6 +45,7 @@ class Members(HasDesk):
                 None if row.lease_left_ms is None else row.lease_left_ms / 1000,
                 row.serves,
                 row.workflows,
+                row.has_compared,
             )
             for row in rows
         )

@@ -53,6 +53,7 @@ class Claims:
         self._kin: dict[str, Kin] = {}  # of each of these: which hosts can do it
         self._able: dict[str, tuple[str | None, Offers | None]] = {}  # the version it has tools for
         self._elsewhere: set[str] = set()  # held by other hosts when this one last asked
+        self._awaited = ""  # the host for which all wait, once that was said
         # A workflow is not claimed twice at once; several are, and share a sync.
         self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._joining = asyncio.Lock()  # nor does a host join twice
@@ -74,13 +75,21 @@ class Claims:
                 is_free = for_person or is_gone or workflow_id in self._taken_ms
                 try:
                     fence = await self._claim(workflow_id, is_free=is_free)
-                except Stale:
+                except Stale as error:
+                    self._say_awaited(error)
                     self._elsewhere.add(workflow_id)
                     return None
+                self._awaited = ""
                 self._elsewhere.discard(workflow_id)
                 self._taken_ms.setdefault(workflow_id, self._env.monotonic_ms())
                 self._fences[workflow_id] = fence
             return self._fences[workflow_id]
+
+    def _say_awaited(self, error: Stale) -> None:
+        """Say once for which host all wait after a start of the server (H10)."""
+        if error.code == "waits_for_host" and error.facts["host"] != self._awaited:
+            self._awaited = str(error.facts["host"])
+            log.warning("%s", error)
 
     def _held(self) -> Counter[Kin]:
         """Count what is held here, by who else can do it."""

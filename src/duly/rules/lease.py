@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from duly.rules.schedule import moment
+
 LEASE_MS: Final = 15_000
 MACHINE_GONE_MS: Final = 600_000  # after so long a call that a machine alone can ask about is shown
 CLOCK_OFF_MAX_MS: Final = 5_000  # between a host and the server; more is said
@@ -37,6 +39,23 @@ class LeaseTimes:
     def idle_ms(self) -> int:
         """How long a transaction may stand still before the server ends it."""
         return self.lease_ms * 2 // 3
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """A host that has not compared what it was told since the server began (H10).
+
+    `until_ms` says how long it is waited for at most if it does not renew its lease.
+    """
+
+    host: str
+    until_ms: int | None
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Name it, as a sentence does."""
+        until = {} if self.until_ms is None else {"waits_until": moment(self.until_ms)}
+        return {"host": self.host, **until}
 
 
 DEFAULT_TIMES: Final = LeaseTimes()

@@ -19,6 +19,7 @@ from duly.rules.count import Count
 from duly.rules.event import EventStatus
 from duly.rules.failure import RECORD_LOST, WRONG_SET_UP
 from duly.rules.late import LateAnswer
+from duly.rules.lease import Uncompared
 from duly.rules.lifecycle import Run, act
 from duly.rules.permission import Lack
 from duly.rules.schedule import DAY_MS, moment
@@ -101,6 +102,7 @@ class Facts:
     blind_cause: BlindCause = BlindCause.BACKUP
     machine: str | None = None  # where its files are, if no host serves there (H7)
     unserved: Unserved | None = None  # the tools that no host has (H7)
+    uncompared: Uncompared | None = None  # the host for which all wait (H10)
     is_due: bool = False
     held_until_ms: int | None = None
     check_at_ms: int | None = None
@@ -265,6 +267,7 @@ PAUSED: Final = (
 )
 # What the host moves on by itself.
 MOVING: Final = (
+    Line(Code.WAITS_FOR_HOST, _RUNNING, lambda facts: facts.uncompared is not None),
     Line(Code.UNBLOCKED, _RUNNING, lambda facts: facts.is_unblocked),
     Line(Code.UNSENT, _RUNNING, lambda facts: facts.is_unsent),
     Line(Code.RESENDING, _RUNNING, _is_resending),
@@ -359,6 +362,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         **(blind_facts(facts.copied_at_ms, facts.blind_cause) if facts.paused else {}),
         "machine": facts.machine,
         **unserved_facts(facts.unserved),
+        **({} if facts.uncompared is None else facts.uncompared.facts),
         "blocks": facts.run is not None and blocks,
         "pending": facts.pending,
         "held_until": _at(facts.held_until_ms),

@@ -44,6 +44,7 @@ class Code(StrEnum):
     PAUSED = "paused"
     WAITS_FOR_MACHINE = "waits_for_machine"
     WAITS_FOR_TOOL = "waits_for_tool"
+    WAITS_FOR_HOST = "waits_for_host"
     UNBLOCKED = "unblocked"
     UNSENT = "unsent"
     RESENDING = "resending"

@@ -27,7 +27,7 @@ from typing import Final
 
 from duly.errors import Fenced, Stale
 from duly.rules.blind import BlindCause
-from duly.rules.lease import MACHINE_GONE_MS, is_gone
+from duly.rules.lease import MACHINE_GONE_MS, Uncompared, is_gone
 from duly.rules.lifecycle import Run
 from duly.rules.share import Kin, Offers, Shares, is_mixed
 from duly.rules.word import MutationStatus
@@ -76,6 +76,7 @@ class HostSeen:
     lease_left_ms: int | None
     serves: bool
     workflows: int
+    has_compared: bool = True  # what it was told, since the server began (law 7)
 
 
 def join(
@@ -251,8 +252,8 @@ def claim(
     would wait for ever.
     """
     check_lease(tx, host_id)
-    if _must_wait(tx):
-        raise Stale(code="leased", subject=workflow_id)
+    if (awaited := find_uncompared(tx)) is not None:
+        raise Stale(code="waits_for_host", subject=workflow_id, facts={"host": awaited.host})
     kin = tx.one("find_kin", id=workflow_id)
     if kin is not None and not is_within(_kin(*kin)):
         raise Stale(code="leased", subject=workflow_id)
@@ -267,13 +268,14 @@ def claim(
     return Fence(workflow_id, gone[0], gone[1])
 
 
-def _must_wait(tx: Transaction) -> bool:
-    """Tell whether a host has still to compare what it was told (law 7)."""
-    started, clock = tx.started, tx.clock_ms
-    if started is None:
-        return False
-    over = clock if clock - started // STARTS_PER_MS >= UNMET_MS else 0
-    return tx.one("find_unmet", started=started, over=over) is not None
+def find_uncompared(tx: Transaction) -> Uncompared | None:
+    """Find a host that has still to compare what it was told: all wait for it (law 7)."""
+    if (started := tx.started) is None:
+        return None
+    clock, until = tx.clock_ms, started // STARTS_PER_MS + UNMET_MS
+    is_late = clock >= until
+    found = tx.one("find_unmet", started=started, over=clock if is_late else 0)
+    return None if found is None else Uncompared(found[0], None if is_late else until)
 
 
 def list_lacking(tx: Transaction, host_id: str, workflow_id: str) -> tuple[str, ...]:
@@ -300,11 +302,16 @@ def release(tx: Transaction, host_id: str, fence: Fence, *, is_open: bool = Fals
 
 def list_hosts(tx: Transaction) -> tuple[HostSeen, ...]:
     """List the hosts that are here, with what is left of their leases."""
-    clock = tx.clock_ms
-    return tuple(
-        HostSeen(host_id, name, at, None if until is None else until - clock, bool(on), count)
-        for host_id, name, at, until, on, count in tx.all("list_hosts")
-    )
+    clock, started = tx.clock_ms, tx.started
+
+    def see(
+        host_id: str, name: str | None, at: int, until: int | None, on: int, held: int, met: int
+    ) -> HostSeen:
+        left = None if until is None else until - clock
+        has_compared = started is None or met in (None, started)
+        return HostSeen(host_id, name, at, left, bool(on), held, has_compared)
+
+    return tuple(see(*row) for row in tx.all("list_hosts"))
 
 
 def take_up(tx: Transaction, fence: Fence, run_id: str, old: Run) -> None:

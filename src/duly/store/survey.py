@@ -13,9 +13,11 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from duly.rules.blind import BlindCause
+from duly.rules.lease import Uncompared
 from duly.rules.schedule import HOUR_MS
 from duly.rules.turn import HandlerOutlook
 from duly.store.base import Row, Transaction
+from duly.store.claim import find_uncompared
 from duly.store.parameter import as_rows, as_set
 from duly.store.people import GrantRow, TopicRow
 from duly.store.record import HandlerRow, MutationRow, RunRow, WorkflowRow
@@ -184,6 +186,16 @@ class Survey:
         if workflow.blind_since is None:
             return BlindCause.BACKUP
         return self._blind_causes.get(workflow.blind_since, BlindCause.BACKUP)
+
+    @cached_property
+    def _uncompared(self) -> Uncompared | None:
+        return find_uncompared(self.tx)
+
+    def uncompared(self, workflow_id: str) -> Uncompared | None:
+        """Find the host for which a workflow waits that no host holds (H10)."""
+        if self._uncompared is None or self.tx.one("find_holder", id=workflow_id) is not None:
+            return None
+        return self._uncompared
 
     def newest_input(self, workflow_id: str) -> int | None:
         """Return when the newest input of a workflow came, if there was any (U2)."""

@@ -17,6 +17,7 @@ from duly.words import (
     error_project,
     error_sign_in,
     error_state,
+    error_store,
     error_upkeep,
     error_value,
 )
@@ -43,7 +44,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "The bus": error_state.BUS,
     "Hosts": error_state.HOSTS,
     "Secrets": error_state.SECRETS,
-    "Stores and files": error_state.STORES,
+    "Stores and files": error_store.STORES,
     "Queries": error_project.QUERIES,
     "Projects and their settings": error_project.PROJECTS,
     "Running hosts": error_project.RUNNING,

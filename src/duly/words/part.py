@@ -193,6 +193,7 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "held_in": _wait("held_until"),
     "copied_at": _time("copied_at"),
     "paused_since": _time("paused_since"),
+    "waits_until": _time("waits_until"),
     "unreachable_since": _time("unreachable_since"),
     "since": _time("since"),
     "at": _time("at"),

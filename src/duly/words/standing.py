@@ -77,6 +77,9 @@ SHORT: Final[Mapping[str, str]] = {
     "paused": _PAUSED,
     "waits_for_machine": "Waiting for a host on the machine {machine}",
     "waits_for_tool": "Waiting for a host that has [{tools}[ and {more_tools} more]|all it needs]",
+    "waits_for_host": (
+        "Waiting for [host {host}|a host] to compare what it was told before the server started"
+    ),
     "unblocked": "Continuing: [{needs}|what it waited for] is there",
     "unsent": "About to send {short}",
     "resending": "Finding out whether {short} happened",
@@ -214,6 +217,12 @@ LONG: Final[Mapping[str, str]] = {
         "[It needs {tools}[ and {more_tools} more], and no|No] host has all it needs[. Looked at: "
         "{hosts}[ and {more_hosts} more]]. Start a host that has it, or give one of these the "
         "connector in its settings and start it again."
+    ),
+    "waits_for_host": (
+        "The database server was started again. Before anything begins, each host compares what it "
+        "was told before[, and host {host} has not done so yet]. It takes seconds[; if that host "
+        "is gone, it is waited for until {waits_until} at most|. This one has taken ten minutes: "
+        "stop it]."
     ),
     "unblocked": (
         f"What it waited for, {{lacking}}, is there. Duly continues by itself; {_NO_HELP}."

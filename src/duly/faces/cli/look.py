@@ -39,6 +39,7 @@ from duly.words.phrase import capital
 PAGE: Final = 1000
 LINES_MAX: Final = 20  # with the headline and what to type that is one screen
 NAME_CELLS_MAX: Final = 24
+UNCOMPARED: Final = "; all wait until it has compared what it was told before the server began"
 DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
 # What needs no sentence where a time or a count says more.
@@ -159,10 +160,11 @@ def _stood(each: dict[str, Any]) -> dict[str, Any]:
 def _show_hosts(hosts: list[Any]) -> None:
     """Show the hosts of a server, one on each line; the host of a file is alone."""
     for each in hosts:
-        if each["lease_s"] is not None and each["serves"]:
+        if each["lease_s"] is not None and (each["serves"] or not each["compared"]):
             count = each["workflows"]
             held = f"{count} workflow{'s' * (count != 1)}"
-            click.echo(f"host {visible(each['name'] or each['id'])}: holds {held}")
+            late = "" if each["compared"] else UNCOMPARED
+            click.echo(f"host {visible(each['name'] or each['id'])}: holds {held}{late}")
 
 
 async def _look(face: Face) -> tuple[RunningHost | None, list[Any], list[Any], list[Any]]:

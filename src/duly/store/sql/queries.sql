@@ -259,7 +259,7 @@ select w.machine, (select string_agg(d.host, ' ' order by d.host) from (select d
 
 -- list_hosts
 -- For people: every host with its lease and how many workflows it holds; hosts and workflows are few enough to be walked (scan of host, and a sort).
-select h.id, h.name, h.started_at, h.lease_until, h.serves, (select count(*) from workflow w where w.holder = h.id and w.removed_at is null) from host h order by h.started_at, h.id
+select h.id, h.name, h.started_at, h.lease_until, h.serves, (select count(*) from workflow w where w.holder = h.id and w.removed_at is null), (select u.at from upkeep u where u.name = 'met ' || h.id) from host h order by h.started_at, h.id
 
 -- list_held_runs
 -- Active runs, and those with a call out, that a host has taken up under the claim it holds now; open runs are few, so their index is walked (scan of run_one_open).

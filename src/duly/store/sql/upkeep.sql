@@ -60,9 +60,9 @@ delete from upkeep where name in (select t.name from (
 select name from upkeep where name in ('evicted ' || :host, 'left ' || :host)
 
 -- find_unmet
--- A host that is here and has not compared what it was told since the server began (H10; scan of host, which has few rows); none that came before hosts said so, and none whose lease was over by a moment.
-select h.id from host h join upkeep u on u.name = 'met ' || h.id
-where h.lease_until > :over and u.at <> :started limit 1
+-- A host that is here and has not compared what it was told since the server began (H10; scan of host, which has few rows); none that came before hosts said so, and none whose lease was over by a moment (sort of these).
+select coalesce(h.name, h.id) from host h join upkeep u on u.name = 'met ' || h.id
+where h.lease_until > :over and u.at <> :started order by h.started_at, h.id limit 1
 
 -- get_timeline
 -- On which timeline the store was seen last, if it is on a server (H10).
