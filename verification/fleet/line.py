@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 from duly.env import Env
 from duly.errors import StoreOlder, StoreUnavailable
 from duly.store.base import Durability, Transaction
+from duly.store.postgres_session import OF_LEASE
 from duly.store.slot import Entered, HostSlots, Slot, enter, move
 from duly.testing.crash import AFTER, BEFORE, CrashPoints
 from verification.fleet.scenario import ASKED, Mishap, What
@@ -56,6 +57,10 @@ class Caller(Protocol):
     @property
     def is_cut(self) -> bool:
         """Tell whether it does not reach the store."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Tell whether it gets no connection but that of its lease."""
 
     def die(self) -> None:
         """Let the process be dead."""
@@ -109,6 +114,13 @@ class Line:
         await self._caller.env.sleep(0)
         self._points.stop_if_dead()
         return result
+
+    async def connect(self) -> None:
+        """Find a connection besides that of the lease."""
+        if self._caller.is_refused:
+            await self._caller.env.sleep(CONNECT_S)
+            self._points.stop_if_dead()
+            raise StoreUnavailable("The server has no connection to spare.")
 
     async def _send(
         self,
@@ -187,6 +199,7 @@ class CountedBackend:
 
     async def transact(self, body: Callable[[Transaction], R], durability: Durability) -> R:
         """Run a transaction on a connection of its own; a write is counted."""
+        await self._line.connect()
         if durability is Durability.READ:
             return await self._line.transact(body, durability)
         number = self._free.pop() if self._free else next(self._numbers)
@@ -265,8 +278,26 @@ class CountedBackend:
         self._entered[number] = slot, life
         return slot
 
+    async def compare(self) -> None:
+        """Compare on the connection of the lease, as `PostgresBackend.compare_for` does."""
+        host_id = self._find_host()
+
+        def enter_slot(tx: Transaction) -> Entered:
+            return enter(tx, self._slots, host_id, OF_LEASE)
+
+        try:
+            entered = await self._line.transact(enter_slot, Durability.BARRIER, host_id=host_id)
+        except StoreOlder:
+            await self._on_older()
+            self._slots.give_up(host_id)
+            raise
+        self._slots.keep(entered, is_former=self._find_host() != host_id)
+        if self._slots.take_lacking():
+            self._on_lost_riders()
+
     async def ask(self, body: Callable[[Transaction], R]) -> R:
         """Send a question."""
+        await self._line.connect()
         return await self._line.ask(body)
 
     async def sync(self) -> None:

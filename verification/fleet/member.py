@@ -22,7 +22,7 @@ from duly.engine.base import Parts
 from duly.engine.lease import Lease, note_of_promotion
 from duly.engine.scheduler import Engine
 from duly.env import Boot, give_turn
-from duly.errors import DulyError, StoreError
+from duly.errors import DulyError, StoreError, StoreUnavailable
 from duly.host import CLOSE_S
 from duly.host import Host as ShippedHost
 from duly.rules.catalog import Catalog
@@ -129,6 +129,7 @@ class Member:
         self.is_doomed = False
         self.is_closing = False
         self.cut_until_s = 0.0
+        self.refused_until_s = 0.0
         self.hindered_until_s = -LEASE_MS / 1000  # until when something kept it from renewing
         self.calm_since_s = 0.0  # since when nothing has befallen it
         self.next_mishap: Mishap | None = None  # of its next transaction
@@ -155,7 +156,8 @@ class Member:
     @property
     def is_well(self) -> bool:
         """Tell whether it runs, and reaches the store."""
-        return self.is_up and not self.process.is_stopped and not self.is_cut
+        is_reached = not (self.is_cut or self.is_refused)
+        return self.is_up and not self.process.is_stopped and is_reached
 
     @property
     def is_hindered(self) -> bool:
@@ -171,6 +173,11 @@ class Member:
     def is_cut(self) -> bool:
         """Tell whether it does not reach the store."""
         return self.env._loop.time() < self.cut_until_s
+
+    @property
+    def is_refused(self) -> bool:
+        """Tell whether it gets no connection but that of its lease."""
+        return self.env._loop.time() < self.refused_until_s
 
     def start(self) -> None:
         """Start a process with a host in it."""
@@ -227,7 +234,12 @@ class Member:
 
     async def _ping(self, backend: CountedBackend, note: Callable[[Transaction], None]) -> None:
         with suppress(StoreError):
-            await backend.transact(note, Durability.RIDER)
+            try:
+                await backend.transact(note, Durability.RIDER)
+            except StoreUnavailable:
+                if self.is_cut or not self.is_refused:  # the lease has no connection either
+                    raise
+                await backend.compare()
 
     def _end(self) -> None:
         self._tell(f"host {self.number} ends its process: its lease is over and a send is out")

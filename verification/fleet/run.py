@@ -338,6 +338,8 @@ class _FleetRun:
         elif mishap.what is What.CUT:
             member.cut_until_s = now_s + mishap.lasts_s
             self._later(mishap.lasts_s, partial(self._fleet.see_well, member))
+        elif mishap.what is What.REFUSE:
+            member.refused_until_s = now_s + mishap.lasts_s
         elif mishap.what is What.CLOCK:
             member.env.jump(round(mishap.lasts_s * 1000))
         elif mishap.what in OF_SERVER:

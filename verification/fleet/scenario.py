@@ -30,6 +30,7 @@ class What(StrEnum):
     CLOSE = "is closed in order"
     SETTLE = "is closed and starts with the connector it lacked, or without it"
     CUT = "is cut off from the store"
+    REFUSE = "gets no connection but that of its lease"
     LOSE = "does not hear that its transaction was committed"
     LATE = "waits in vain, and its transaction is committed later"
     LOSE_ASKED = "does not hear of a commit, and asks what became of it"
@@ -175,9 +176,15 @@ UNLIKE: Final = (
 )  # hosts that differ have dice of their own: other scenarios stay as they are
 
 
+UNABLE: Final = 2 << 40  # so have hosts that cannot write
+
+
 def from_seed(seed: int) -> FleetScenario:
     """Make up a scenario of a fleet."""
-    dice, scenario = Dice(UNLIKE + seed), _plain_from_seed(seed)
+    dice, scenario = Dice(UNABLE + seed), _plain_from_seed(seed)
+    if dice.happens(0.03):
+        return _unable(dice, scenario)
+    dice = Dice(UNLIKE + seed)
     return _unlike(dice, scenario) if dice.happens(0.15) else scenario
 
 
@@ -249,6 +256,25 @@ def _again(dice: Dice, scenario: FleetScenario) -> FleetScenario:
         outcomes=(*(Outcome.AMBIGUOUS_BEFORE,) * 2, Outcome.LATE, Outcome.RATE_LIMITED),
         sayings=(),
         actions=tuple(answers),
+        approval=Approval.NEVER,
+    )
+
+
+def _unable(dice: Dice, scenario: FleetScenario) -> FleetScenario:
+    """Let a disk be brought back when a host has sent that renews and writes no more from then on.
+
+    Only it knows of the send, and the others find the workflow free.
+    """
+    sent = dice.choose(("after send", "after the first byte"))
+    return replace(
+        scenario,
+        shape=scenario.shape if scenario.shape in CHANGING else Shape.FIFO,
+        mishaps=(
+            Mishap(What.REFUSE, dice.choose((4.0, 120.0, 120.0, 120.0)), sent),
+            Mishap(What.ROLL_BACK, dice.choose((4.0, 5.0, 6.0, 7.0, 8.0)), sent),
+        ),
+        mails=1,
+        actions=(),
         approval=Approval.NEVER,
     )
 
