@@ -3,12 +3,13 @@
 Law 1  If the holder of the workflow was told of a barrier that is lost, the workflow is paused and
        says since when it is blind, whether that host is alive or dead.
 Law 2  No send begins after the loss. One whose row was written before it may still leave.
+       One that had left before does not leave again if the server has forgotten its row.
 Law 3  What only another host was told, which is gone since, no host can know; nothing is judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duly.connectors.base import Call
@@ -35,9 +36,18 @@ class Loss:
 
     say: Callable[[str], None]
     sent: set[str]  # keys of calls whose send was written before
+    left: frozenset[str]  # keys of calls whose row is forgotten, and whose first byte had left
     is_known: bool
     is_resumed: bool = False
     was_blind: bool = False
+
+    @classmethod
+    def of(
+        cls, lost: Sequence[Kept], say: Callable[[str], None], sent: set[str], left: set[str]
+    ) -> Loss:
+        """Begin to look when these commits are lost."""
+        is_forgotten = any(each.commit.verb == "send" for each in lost)
+        return cls(say, sent, frozenset(left if is_forgotten else ()), any(map(is_known, lost)))
 
     def see_commit(self, commit: Commit) -> None:
         """See that a person alone ends the pause, by an action that was on its way."""
@@ -47,6 +57,8 @@ class Loss:
 
     def see_leave(self, call: Call, seen: FleetSeen) -> None:
         """Look at a call whose first byte is about to leave."""
+        if self.is_known and call.key in self.left and not self.is_resumed:
+            self.say(f"the store has forgotten that {call.tool} was sent, and it is sent again")
         if self.is_known and call.key not in self.sent and not self.is_resumed:
             blind = "and is paused" if self.was_blind else "and no host has noticed"
             self.say(f"the store has lost what it had confirmed {blind}: {call.tool} is sent")

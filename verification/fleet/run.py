@@ -20,7 +20,7 @@ from duly.testing.dice import Dice
 from duly.testing.loop import VirtualLoop
 from verification.fleet.database import Database, image
 from verification.fleet.line import PATIENCE_S
-from verification.fleet.loss import Loss, is_known, is_missed
+from verification.fleet.loss import Loss, is_missed
 from verification.fleet.member import FleetEnv, Member
 from verification.fleet.oracle import FREE_AFTER_S, FleetConsent, FleetOracle
 from verification.fleet.process import FleetLoop, outside
@@ -77,6 +77,7 @@ class _FleetRun:
         self._beside: set[asyncio.Task[None]] = set()
         self._lost: Loss | None = None
         self._sent: set[str] = set()  # keys of calls that were out when the server was lost
+        self._left: set[str] = set()  # and of those whose first byte has left
         self._outside = Outside(
             list(scenario.outcomes),
             list(scenario.sayings),
@@ -236,13 +237,14 @@ class _FleetRun:
         rows = () if before is None else before.mutations.values()
         self._sent |= {row.key for row in rows if row.status == MutationStatus.IN_FLIGHT}
         if self._lost is None and any(is_missed(each) for each in lost):
-            self._lost = Loss(self._say, self._sent, any(is_known(each) for each in lost))
+            self._lost = Loss.of(lost, self._say, self._sent, self._left)
             self._doors.clear()
             self._mishaps.clear()
         self._oracle.forget()
         self.see_work(self._server.see())
 
     def _see_leave(self, call: Call) -> None:
+        self._left.add(call.key)
         if self._lost is not None:
             self._lost.see_leave(call, self._server.now)
             return
