@@ -33,7 +33,7 @@ from verification.workflow.scenario import Action, Do
 from verification.workflow.shape import Shape, Tool
 
 SEEDS = 10
-EVENTFUL = (21, 40, *range(9_000, 9_005), 9_011, 9_019, 9_026, 9_047)
+EVENTFUL = (21, 26, 40, *range(9_000, 9_005), 9_011, 9_019, 9_026, 9_047)
 FIRST = tenth_of_commit() * SEEDS
 NAMES = {bug.name: bug for bug in BUGS}
 # Where `python -m verification --fleet --planted --json` found each of them first, by range. The
