@@ -7,6 +7,7 @@ import re
 import pytest
 
 import duly
+from duly.config import Policy
 from duly.fact import Offer
 from duly.rules.count import Activity, Count
 from duly.rules.standing import InputStatus
@@ -133,7 +134,7 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
         "approve": "approve",
         "reject": "reject",
         "skip": "skip",
-        "retry": "retry_proposed",
+        "retry": "retry_asks",
         "abandon": "abandon",
         "pause": "pause",
     }
@@ -142,6 +143,48 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
         assert not MACHINERY.search(said), said
         assert said == said.strip(" .")
         assert len(said) <= 72  # so that it fits below a command
+
+
+@pytest.mark.parametrize(
+    ("policy", "does", "asks"),
+    [
+        (ASKED, "retry_asks", 1),
+        (Policy(approvals={"*": "first:1"}), "retry_sometimes", 1),
+        (Policy(approvals={"*": "after_model"}), "retry_sometimes", 0),
+        (Policy(), "retry_makes", 0),
+    ],
+)
+async def test_a_retry_says_whether_it_asks_by_the_rules_of_now(
+    duly_world: Stage, policy: Policy, does: str, asks: int
+) -> None:
+    """R9, A3: a proposal that is withdrawn is asked about again only if a rule still asks."""
+    play = await run(duly_world, policy=ASKED)
+    await play.restart(policy=policy)
+    (offered,) = [each for each in (await play.host.why(NAME)).offers if each.verb == "retry"]
+    assert offered.does == does
+    await carry_out(play.host, offered)
+    await play.drain()
+    assert len(await play.host.approvals()) == asks
+    assert play.stage.count() == 1 - asks
+
+
+async def test_a_retry_that_an_allowance_may_cover_does_not_promise_to_ask(
+    duly_world: Stage,
+) -> None:
+    """R9, A3: until the allowance is revoked."""
+    play = await run(duly_world, policy=ASKED)
+    (shown,) = await play.host.approvals()
+    await play.host.allow(shown.mutation, shown.hash, 9, "2026-06-01T00:00:00Z")
+    await play.drain()
+    await play.publish("b")
+    await play.drain()
+
+    async def told() -> str:
+        return next(e.does for e in (await play.host.why(NAME)).offers if e.verb == "retry")
+
+    assert await told() == "retry_sometimes"
+    await play.host.revoke_allowance((await play.host.allowances())[0].id)
+    assert await told() == "retry_asks"
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,14 @@ class Explainer:
         return lacks[self._run.id]
 
     @property
+    def _may_be_allowed(self) -> bool:
+        """Whether an allowance may cover what the version in use calls next (A3)."""
+        if self._held is None or self._held.status != MutationStatus.PROPOSED:
+            return False
+        wanted = (self._held.tool, self._workflow.active_version)
+        return wanted in self._survey.allowed(self._workflow.id, now=self._sight.now_ms)
+
+    @property
     def _tried(self) -> TriedYes | None:
         """The newest yes to the call that waits which came to nothing, of the runs before (A3)."""
         held, before = self._held, self._run.retry_of
@@ -206,7 +214,15 @@ class Explainer:
     def offers(self, acts: tuple[Act, ...]) -> tuple[Offer, ...]:
         """What a person can do about it."""
         grant = find_grant(self._survey, self._workflow.id, self._run.waits_on or "")
-        place = Place(self._workflow.name, self._run, self._held, self.inputs, grant, self._lack)
+        place = Place(
+            workflow=self._workflow.name,
+            run=self._run,
+            held=self._held,
+            inputs=self.inputs,
+            grant=grant,
+            lack=self._lack,
+            may_be_allowed=self._may_be_allowed,
+        )
         made = offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
         found = self._suspect
         if found is None:
