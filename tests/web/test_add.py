@@ -18,7 +18,15 @@ from duly.api.project import find_project
 from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
-from duly.words.addable import HERE_ALREADY, KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
+from duly.words.addable import (
+    HERE_ALREADY,
+    KINDS,
+    NOT_HERE,
+    OWN_NETWORK,
+    START_AGAIN,
+    TYPED_AGAIN,
+    WHY_COMMAND,
+)
 from duly.words.page import (
     FIRST_CONNECT,
     OLD_SETTINGS,
@@ -246,6 +254,21 @@ async def test_what_a_page_does_not_set_is_shown_as_a_command_without_its_secret
         fields = {**fields, "settings.imap": "imap.example.com", "settings.smtp": ""}
         reply = await post(web.app, headers, "/add-connection", {**fields, "name": "No name"})
         assert WHY_COMMAND not in Page(reply.text).text
+
+
+async def test_a_form_says_before_anything_is_typed_which_addresses_it_does_not_take(
+    tmp_path: Path,
+) -> None:
+    """K3: above the fields, with the line of the settings; a form without an address says none."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        for use in ("http", "mail", "calendar"):
+            shown = (await ask(web.app, f"/add/{use}?name=mine", headers=headers)).text
+            before = Page(shown.partition('action="/add-connection"')[0]).text
+            assert f'{OWN_NETWORK} allow = ["127.0.0.1"]' in before
+            assert f"duly connect mine --use {use} --set " in before
+        shown = (await ask(web.app, "/add/telegram", headers=headers)).text
+        assert OWN_NETWORK not in Page(shown).text
 
 
 async def test_the_kinds_that_a_command_adds_are_listed_with_it(tmp_path: Path) -> None:

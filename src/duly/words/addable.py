@@ -185,6 +185,14 @@ WHY_COMMAND: Final = (
     " machine, or reach your own network. This command does, typed in the folder of the project on"
     " the machine of the host:"
 )
+OWN_NETWORK: Final = (
+    "An address of this machine or of your own network is not taken here. It needs this line in its"
+    " table of duly.toml, which names the host:"
+)
+OWN_COMMAND: Final = (
+    "This command adds such a connection, with the line. Change what is yours, and type it in the"
+    " folder of the project on the machine of the host:"
+)
 BY_COMMAND: Final = "By a command"
 TO_COMMANDS: Final = "A database, a folder elsewhere and your own network are added by a command:"
 ADDS_HERE: Final = (
