@@ -15,11 +15,23 @@ from duly.testing import Stage
 from duly.words import DOES, say_offer
 from tests.desk.golden import sheet
 from tests.desk.situation import ASKED, LOSE, THROW, run
-from tests.engine.stand import CONSUMER, IN, NAME, OUT, RESERVE, Play, consumer, flow, opened
+from tests.engine.stand import (
+    CONSUMER,
+    IN,
+    NAME,
+    OUT,
+    PRODUCER,
+    RESERVE,
+    Play,
+    consumer,
+    flow,
+    opened,
+    producer,
+)
 from tests.spoken import carry_out, long, short
 from verification.moves import Call, Return, Throw, When, ref
 
-BEHIND = " “flow” is blocked; 2 inputs pending."
+BEHIND = " “flow” is blocked; 2 inputs wait behind this."
 MACHINERY = re.compile(r"\b(runs?|topics?|mutations?|events?|ledger|handlers?|None)\b")
 
 
@@ -62,6 +74,25 @@ async def test_what_nobody_has_taken_up_waits_for_the_workflow(duly_world: Stage
     play = await run(duly_world, flow({CONSUMER: consumer(prepare=THROW)}))
     told = "It is pending until its workflow continues, which waits for you"
     assert await sentence_of(play, "a") == told
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [((), "its schedule waits"), (("b",), "1 input and its schedule wait")]
+)
+async def test_a_schedule_that_waits_behind_a_question_is_said(
+    duly_world: Stage, more: tuple[str, ...], said: str
+) -> None:
+    """F6, U7: also where no input waits; a schedule that moves, or none, is not spoken of."""
+    script = flow(producers={PRODUCER: producer(every="1h"), "by_hand": producer()})
+    play = await run(duly_world, script, policy=ASKED)
+    await play.publish(*more)
+    why = await play.host.why(NAME)
+    assert long(play.host, why).endswith(f" “flow” is blocked; {said} behind this.")
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash)
+    await play.drain()
+    if not more:
+        assert "behind this" not in long(play.host, await play.host.why(NAME))
 
 
 async def test_what_is_about_to_begin_is_not_said_to_be_held_up(duly_world: Stage) -> None:

@@ -143,6 +143,7 @@ class Explainer:
             lack=self._lack,
             tried=self._tried,
             pending=self._book.pending(),
+            is_scheduled=self._is_scheduled,
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
             blind_cause=self._survey.blind_cause(self._workflow),
         )
@@ -158,6 +159,16 @@ class Explainer:
         if (run.status, run.phase) != (Status.FAILED_LOGIC, Phase.PREPARING):
             return None
         return self._survey.first_offered(self._run)
+
+    @property
+    def _is_scheduled(self) -> bool:
+        """Whether the schedule of another handler waits until this run moves (F6)."""
+        return any(
+            each.kind == Kind.PRODUCER
+            and each.next_run_at is not None
+            and each.name != self._run.handler
+            for each in self._survey.outlooks(self._workflow.id)
+        )
 
     @property
     def _can_be_asked(self) -> bool:
