@@ -15,7 +15,7 @@ from typing import Any, Final
 from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import USER, HasDesk, find
-from duly.desk.grant import find_grant, find_lacks
+from duly.desk.grant import find_chosen, find_grant, find_lacks
 from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
@@ -232,6 +232,7 @@ class Explainer:
             inputs=self.inputs,
             grant=grant,
             lack=self._lack,
+            chosen=find_chosen(self._survey.grants(self._workflow.id)),
             may_be_allowed=self._may_be_allowed,
         )
         made = offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))

@@ -6,12 +6,12 @@ Law: what is offered is what the rules allow at this moment; the ids are the one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from duly.desk.sight import Sight, show_error
 from duly.fact import Offer
-from duly.rules.permission import Asks, Grant, Lack, tell_asks
+from duly.rules.permission import NOTHING_CHOSEN, Asks, Grant, Lack, tell_asks
 from duly.rules.word import Act, MutationStatus
 from duly.store.record import MutationRow, RunRow
 from duly.store.trace import TraceRow
@@ -29,6 +29,8 @@ class Place:
     inputs: tuple[TraceRow, ...]
     grant: Grant | None = None
     lack: Lack | None = Lack.CAPABILITY
+    # The rules that stand with the grants (A3).
+    chosen: Mapping[str, str] = field(default_factory=lambda: NOTHING_CHOSEN)
     may_be_allowed: bool = False  # an allowance may cover what comes after a retry (A3)
 
     @property
@@ -171,7 +173,7 @@ def _asks(name: str, place: Place, sight: Sight) -> Asks | None:
     tool = sight.find_tool(name)
     own = sight.policy.workflows.get(place.workflow)
     policies = (sight.policy.approvals, *(() if own is None else (own.approvals,)))
-    return None if tool is None else tell_asks(tool, *policies)
+    return None if tool is None else tell_asks(tool, *policies, chosen=place.chosen)
 
 
 def _can_be_asked(place: Place, sight: Sight) -> bool:
