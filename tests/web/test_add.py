@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import duly
 import duly.web
 from duly.api.build import build_host
 from duly.api.command_text import EXAMPLES
@@ -18,6 +19,7 @@ from duly.api.project import find_project
 from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
+from duly.rules.source import Language
 from duly.words.addable import (
     HERE_ALREADY,
     KINDS,
@@ -25,6 +27,8 @@ from duly.words.addable import (
     OWN_NETWORK,
     START_AGAIN,
     TYPED_AGAIN,
+    USED_BY,
+    USED_BY_NONE,
     WHY_COMMAND,
 )
 from duly.words.page import (
@@ -269,6 +273,30 @@ async def test_a_form_says_before_anything_is_typed_which_addresses_it_does_not_
             assert f"duly connect mine --use {use} --set " in before
         shown = (await ask(web.app, "/add/telegram", headers=headers)).text
         assert OWN_NETWORK not in Page(shown).text
+
+
+async def test_the_page_of_a_connection_says_who_uses_it_and_how_it_is_removed(
+    tmp_path: Path,
+) -> None:
+    """U6: before a person takes it out; its secrets are forgotten by a button."""
+    create(tmp_path)
+    with (tmp_path / "duly.toml").open("a") as file:
+        file.write(SERVICE)
+    async with standing(tmp_path, is_made=True) as web:
+        headers = await signed(web)
+        await web.host.set_secret("tasks", "token", "hidden-1")
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert USED_BY_NONE in Page(shown).text
+        assert "[connectors.tasks]" in shown
+        fields = form_at(shown, "/act/drop_secret")
+        assert (await post(web.app, headers, "/act/drop_secret", fields)).status == 303
+        assert "Forget token" not in (await ask(web.app, "/connect/tasks", headers=headers)).text
+        await web.host.deploy(duly.Source(Language.PYTHON, SOURCE))
+        tool = next(e for e in await web.host.tools() if e.name.startswith("tasks."))
+        await web.host.grant("copies", tool.capability)
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert USED_BY in Page(shown).text
+        assert 'href="/w/copies"' in shown
 
 
 async def test_the_kinds_that_a_command_adds_are_listed_with_it(tmp_path: Path) -> None:
