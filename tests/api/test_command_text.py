@@ -20,9 +20,11 @@ from duly.api.command_text import (
     list_notes,
     tell_settings,
     write_command,
+    write_own_network,
 )
 from duly.api.connecting import list_settings
 from duly.api.project import find_project
+from duly.rules.addable import ADDABLE
 
 LIMIT_S = 60.0  # only ends what hangs
 
@@ -122,6 +124,36 @@ def test_only_what_widens_is_said_as_a_command() -> None:
     assert not is_beyond("wrong_value", "folder_of_data")
     assert not is_beyond("wrong_value", "connection_name")
     assert not is_beyond("missing", None)
+
+
+WITH_ADDRESS = [each for each in ADDABLE if write_own_network(each, "mine", {})]
+
+
+@pytest.mark.parametrize("use", WITH_ADDRESS)
+def test_the_command_for_a_network_of_ones_own_is_taken_as_it_stands(
+    use: str, tmp_path: Path
+) -> None:
+    """K3: with the line that the form shows."""
+    (tmp_path / "duly.toml").write_text("")
+    found = list_settings(find_project(str(tmp_path / "duly.toml"), {}, tmp_path), use)
+    examples = {
+        each.name: describe_setting(use, each.name, each.label, each.example)[1] for each in found
+    }
+    told = write_own_network(use, "mine", examples)
+    assert told is not None
+    line, command = told
+    made = run(tmp_path, command)  # neither its server nor its secret is here
+    text = (tmp_path / "duly.toml").read_text()
+    assert line in text, made.stderr
+    assert tomllib.loads(text)["connectors"]["mine"]["use"] == use
+
+
+def test_only_a_kind_with_an_address_says_how_a_network_of_ones_own_is_reached() -> None:
+    assert {"calendar", "http", "ics", "mail", "s3", "webhook"} <= set(WITH_ADDRESS)
+    assert write_own_network("telegram", "bot", {}) is None
+    told = write_own_network("webhook", "no name", {})
+    assert told is not None
+    assert told[1].startswith("duly connect NAME --use webhook")
 
 
 @pytest.mark.parametrize("use", CONNECTORS)

@@ -17,6 +17,7 @@ from tests.breaks import Break
 from tests.breaks.store import _approve_anything
 
 GRANT = ("tests/desk/test_grant.py",)
+CHOSEN = ("tests/desk/test_chosen.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)
 SEALS = ("tests/engine/test_ledger_seal.py",)
 FINDING = ("tests/desk/test_find.py",)
@@ -49,12 +50,16 @@ async def _give_it_up(self: Any, live: Any, mutation: Any) -> None:
     await self.ledger.cannot_send(live, mutation)
 
 
-def _take_any_grant(_: object, capability: str, limit: Any, where: Any) -> Grant:
+def _take_any_grant(_: object, capability: str, limit: Any, where: Any, asks: Any = None) -> Grant:
     return Grant(str(capability), None, {})
 
 
 async def _find_no_change(self: Any, live: Any, row: Any) -> bool:
     return False
+
+
+async def _forget_rules(_: object, workflow_id: str, grant: Grant) -> Grant:
+    return grant
 
 
 def _hash_of_the_call_alone(tool: str, args: Any, inputs: object) -> str:
@@ -159,6 +164,22 @@ BREAKS = (
         "a recorded call is sent although its grant was taken back",
     ),
     Break("A1", "duly.desk.grant", "check_grant", _take_any_grant, GRANT, "limits are not kept"),
+    Break(
+        "A3",
+        "duly.rules.permission",
+        "Envelope.asks",
+        property(lambda self: {}),
+        CHOSEN,
+        "what a person chose with a grant asks nobody",
+    ),
+    Break(
+        "A3",
+        "duly.desk.grant",
+        "keep_rules",
+        _forget_rules,
+        CHOSEN,
+        "a later grant takes back what was chosen",
+    ),
     Break(
         "A2",
         "duly.desk.deploy",

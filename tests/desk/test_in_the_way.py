@@ -7,6 +7,7 @@ import re
 import pytest
 
 import duly
+from duly.config import Policy
 from duly.fact import Offer
 from duly.rules.count import Activity, Count
 from duly.rules.standing import InputStatus
@@ -14,11 +15,23 @@ from duly.testing import Stage
 from duly.words import DOES, say_offer
 from tests.desk.golden import sheet
 from tests.desk.situation import ASKED, LOSE, THROW, run
-from tests.engine.stand import CONSUMER, IN, NAME, OUT, RESERVE, Play, consumer, flow, opened
+from tests.engine.stand import (
+    CONSUMER,
+    IN,
+    NAME,
+    OUT,
+    PRODUCER,
+    RESERVE,
+    Play,
+    consumer,
+    flow,
+    opened,
+    producer,
+)
 from tests.spoken import carry_out, long, short
 from verification.moves import Call, Return, Throw, When, ref
 
-BEHIND = " “flow” is blocked; 2 inputs pending."
+BEHIND = " “flow” is blocked; 2 inputs wait behind this."
 MACHINERY = re.compile(r"\b(runs?|topics?|mutations?|events?|ledger|handlers?|None)\b")
 
 
@@ -61,6 +74,25 @@ async def test_what_nobody_has_taken_up_waits_for_the_workflow(duly_world: Stage
     play = await run(duly_world, flow({CONSUMER: consumer(prepare=THROW)}))
     told = "It is pending until its workflow continues, which waits for you"
     assert await sentence_of(play, "a") == told
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [((), "its schedule waits"), (("b",), "1 input and its schedule wait")]
+)
+async def test_a_schedule_that_waits_behind_a_question_is_said(
+    duly_world: Stage, more: tuple[str, ...], said: str
+) -> None:
+    """F6, U7: also where no input waits; a schedule that moves, or none, is not spoken of."""
+    script = flow(producers={PRODUCER: producer(every="1h"), "by_hand": producer()})
+    play = await run(duly_world, script, policy=ASKED)
+    await play.publish(*more)
+    why = await play.host.why(NAME)
+    assert long(play.host, why).endswith(f" “flow” is blocked; {said} behind this.")
+    (shown,) = await play.host.approvals()
+    await play.host.approve(shown.mutation, shown.hash)
+    await play.drain()
+    if not more:
+        assert "behind this" not in long(play.host, await play.host.why(NAME))
 
 
 async def test_what_is_about_to_begin_is_not_said_to_be_held_up(duly_world: Stage) -> None:
@@ -133,7 +165,7 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
         "approve": "approve",
         "reject": "reject",
         "skip": "skip",
-        "retry": "retry_proposed",
+        "retry": "retry_asks",
         "abandon": "abandon",
         "pause": "pause",
     }
@@ -142,6 +174,48 @@ async def test_every_offer_says_what_comes_of_it(duly_world: Stage) -> None:
         assert not MACHINERY.search(said), said
         assert said == said.strip(" .")
         assert len(said) <= 72  # so that it fits below a command
+
+
+@pytest.mark.parametrize(
+    ("policy", "does", "asks"),
+    [
+        (ASKED, "retry_asks", 1),
+        (Policy(approvals={"*": "first:1"}), "retry_sometimes", 1),
+        (Policy(approvals={"*": "after_model"}), "retry_sometimes", 0),
+        (Policy(), "retry_makes", 0),
+    ],
+)
+async def test_a_retry_says_whether_it_asks_by_the_rules_of_now(
+    duly_world: Stage, policy: Policy, does: str, asks: int
+) -> None:
+    """R9, A3: a proposal that is withdrawn is asked about again only if a rule still asks."""
+    play = await run(duly_world, policy=ASKED)
+    await play.restart(policy=policy)
+    (offered,) = [each for each in (await play.host.why(NAME)).offers if each.verb == "retry"]
+    assert offered.does == does
+    await carry_out(play.host, offered)
+    await play.drain()
+    assert len(await play.host.approvals()) == asks
+    assert play.stage.count() == 1 - asks
+
+
+async def test_a_retry_that_an_allowance_may_cover_does_not_promise_to_ask(
+    duly_world: Stage,
+) -> None:
+    """R9, A3: until the allowance is revoked."""
+    play = await run(duly_world, policy=ASKED)
+    (shown,) = await play.host.approvals()
+    await play.host.allow(shown.mutation, shown.hash, 9, "2026-06-01T00:00:00Z")
+    await play.drain()
+    await play.publish("b")
+    await play.drain()
+
+    async def told() -> str:
+        return next(e.does for e in (await play.host.why(NAME)).offers if e.verb == "retry")
+
+    assert await told() == "retry_sometimes"
+    await play.host.revoke_allowance((await play.host.allowances())[0].id)
+    assert await told() == "retry_asks"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ MACHINERY = re.compile(
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"“[^”]*”")
-BLOCKED = re.compile(r" “[^”]*” is blocked(; [^.]* pending)?\.$")
+BLOCKED = re.compile(r" “[^”]*” is blocked(; [^.]* waits? behind this)?\.$")
 SENTENCE_END = re.compile(r"[.!?](?: |$)")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import duly
 import duly.web
 from duly.api.build import build_host
 from duly.api.command_text import EXAMPLES
@@ -18,7 +19,18 @@ from duly.api.project import find_project
 from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
-from duly.words.addable import HERE_ALREADY, KINDS, NOT_HERE, START_AGAIN, TYPED_AGAIN, WHY_COMMAND
+from duly.rules.source import Language
+from duly.words.addable import (
+    HERE_ALREADY,
+    KINDS,
+    NOT_HERE,
+    OWN_NETWORK,
+    START_AGAIN,
+    TYPED_AGAIN,
+    USED_BY,
+    USED_BY_NONE,
+    WHY_COMMAND,
+)
 from duly.words.page import (
     FIRST_CONNECT,
     OLD_SETTINGS,
@@ -246,6 +258,45 @@ async def test_what_a_page_does_not_set_is_shown_as_a_command_without_its_secret
         fields = {**fields, "settings.imap": "imap.example.com", "settings.smtp": ""}
         reply = await post(web.app, headers, "/add-connection", {**fields, "name": "No name"})
         assert WHY_COMMAND not in Page(reply.text).text
+
+
+async def test_a_form_says_before_anything_is_typed_which_addresses_it_does_not_take(
+    tmp_path: Path,
+) -> None:
+    """K3: above the fields, with the line of the settings; a form without an address says none."""
+    async with standing(tmp_path) as web:
+        headers = await signed(web)
+        for use in ("http", "mail", "calendar"):
+            shown = (await ask(web.app, f"/add/{use}?name=mine", headers=headers)).text
+            before = Page(shown.partition('action="/add-connection"')[0]).text
+            assert f'{OWN_NETWORK} allow = ["127.0.0.1"]' in before
+            assert f"duly connect mine --use {use} --set " in before
+        shown = (await ask(web.app, "/add/telegram", headers=headers)).text
+        assert OWN_NETWORK not in Page(shown).text
+
+
+async def test_the_page_of_a_connection_says_who_uses_it_and_how_it_is_removed(
+    tmp_path: Path,
+) -> None:
+    """U6: before a person takes it out; its secrets are forgotten by a button."""
+    create(tmp_path)
+    with (tmp_path / "duly.toml").open("a") as file:
+        file.write(SERVICE)
+    async with standing(tmp_path, is_made=True) as web:
+        headers = await signed(web)
+        await web.host.set_secret("tasks", "token", "hidden-1")
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert USED_BY_NONE in Page(shown).text
+        assert "[connectors.tasks]" in shown
+        fields = form_at(shown, "/act/drop_secret")
+        assert (await post(web.app, headers, "/act/drop_secret", fields)).status == 303
+        assert "Forget token" not in (await ask(web.app, "/connect/tasks", headers=headers)).text
+        await web.host.deploy(duly.Source(Language.PYTHON, SOURCE))
+        tool = next(e for e in await web.host.tools() if e.name.startswith("tasks."))
+        await web.host.grant("copies", tool.capability)
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert USED_BY in Page(shown).text
+        assert 'href="/w/copies"' in shown
 
 
 async def test_the_kinds_that_a_command_adds_are_listed_with_it(tmp_path: Path) -> None:

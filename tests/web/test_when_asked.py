@@ -83,6 +83,86 @@ async def test_a_script_and_its_grants_say_whether_a_person_is_asked(
         assert approval.write_approvals(approvals) in guide
 
 
+def form_of(text: str, path: str) -> dict[str, str]:
+    """Read what a browser would send of a form: hidden fields, and what is selected."""
+    ((_, fields),) = [each for each in Page(text).forms() if each[0] == path]
+    return fields
+
+
+async def test_a_person_chooses_on_setup_when_they_are_asked(tmp_path: Path) -> None:
+    """A3, G14: it holds at once, keeps the limits, and can be taken back."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        await web.host.deploy(duly.Source(Language.PYTHON, ROWS))
+        where = {"table": "letters"}
+        await web.host.grant("rows", "rows.insert", mutations_per_day=9, where=where)
+        shown = (await ask(web.app, "/w/rows/setup", headers=headers)).text
+        assert '<select name="asks.rows.insert">' in shown
+        fields = {**form_of(shown, "/ask-me"), "asks.rows.insert": "always"}
+        assert fields["capability"] == "rows.insert"
+        reply = await post(web.app, headers, "/ask-me", fields)
+        assert (reply.status, reply["location"]) == (303, "/w/rows/setup")
+        (told,) = await web.host.grants("rows")
+        assert (told.mutations_per_day, told.where) == (9, where)
+        assert (told.asks[0].chosen, told.asks[0].each_time) == ("always", True)
+        shown = (await ask(web.app, "/w/rows/setup", headers=headers)).text
+        assert '<option value="always" selected>each time</option>' in shown
+        await web.host.drain()
+        assert len(await web.host.approvals()) == 1
+        card = Page((await ask(web.app, "/", headers=headers)).text).text
+        assert "With the grant it was chosen to ask each time" in card
+        fields["asks.rows.insert"] = "never"
+        assert (await post(web.app, headers, "/ask-me", fields)).status == 400
+        fields["asks.rows.insert"] = ""
+        assert (await post(web.app, headers, "/ask-me", fields)).status == 303
+        assert (await web.host.grants("rows"))[0].asks[0].chosen == ""
+        fields["capability"] = "rows.update"
+        assert (await post(web.app, headers, "/ask-me", fields)).status == 404
+
+
+async def test_only_who_may_grant_chooses_when_a_person_is_asked(tmp_path: Path) -> None:
+    """G4: no agent, and nobody who only reads."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        await web.host.deploy(duly.Source(Language.PYTHON, ROWS), grant=True)
+        fields = {"workflow": "rows", "capability": "rows.insert", "asks.rows.insert": "always"}
+        for scope in (Scope.READ, Scope.AGENT):
+            bearer = {"authorization": f"Bearer {web.tokens[scope]}"}
+            assert (await post(web.app, bearer, "/ask-me", fields)).status == 403
+            text = await ask(web.app, "/w/rows/setup", headers={**bearer, "accept": "text/html"})
+            assert "/ask-me" not in text.text
+        assert (await web.host.grants("rows"))[0].asks[0].chosen == ""
+
+
+@pytest.mark.parametrize("press", [{"grant": "true"}, {"allow.rows.insert": "true"}])
+async def test_a_choice_before_a_script_is_deployed_holds_for_its_first_change(
+    press: dict[str, str], tmp_path: Path
+) -> None:
+    """A3, M9: nothing is made between the deploy and the choice; what was chosen stays chosen."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        pasted = {"source.language": "python", "source.text": ROWS}
+        reply = await post(web.app, headers, "/preview", pasted)
+        fields = {**form_of(reply.text, "/deploy-script"), **pasted}
+        assert '<option value="" selected>as the settings say</option>' in reply.text
+        again = await post(web.app, headers, "/preview", {**fields, "asks.rows.insert": "first:5"})
+        assert '<option value="first:5" selected>' in again.text
+        chosen = {**fields, "asks.rows.insert": "always", **press}
+        assert (await post(web.app, headers, "/deploy-script", chosen)).status == 303
+        await web.host.drain()
+        assert len(await web.host.approvals()) == 1
+        assert not any((tmp_path / "letters").iterdir())
+        reply = await post(web.app, headers, "/preview", {**pasted, "source.text": ROWS + "\n"})
+        fields = {**form_of(reply.text, "/deploy-script"), **pasted, "source.text": ROWS + "\n"}
+        assert '<option value="always" selected>each time</option>' in reply.text
+        assert (
+            await post(web.app, headers, "/deploy-script", {**fields, "asks.rows.insert": "always"})
+        ).status == 303
+        assert (await web.host.grants("rows"))[0].asks[0].chosen == "always"
+        less = {**fields, "asks.rows.insert": ""}
+        assert (await post(web.app, headers, "/deploy-script", less)).status in (200, 303)
+        assert (await web.host.grants("rows"))[0].asks[0].chosen == ""
+
+
 async def test_the_folder_of_a_connection_is_shown_to_who_may_see_settings(tmp_path: Path) -> None:
     """A5, G4: on its page and beside a change; a caller with less learns no path."""
     async with serving(tmp_path, connectors=[table(tmp_path)]) as web:

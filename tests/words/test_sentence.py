@@ -190,7 +190,14 @@ def test_what_is_blocked_is_said_at_the_end() -> None:
     assert said.endswith("Fix it, then retry or abandon. “flow” is blocked.")
     more = {**facts, "pending": (Count(1, "input"),)}
     said = say(Reason("internal_fault", "", more), CLOCK, long=True)
-    assert said.endswith("“flow” is blocked; 1 input pending.")
+    assert said.endswith("“flow” is blocked; 1 input waits behind this.")
+    said = say(Reason("internal_fault", "", {**more, "schedule": True}), CLOCK, long=True)
+    assert said.endswith("“flow” is blocked; 1 input and its schedule wait behind this.")
+    said = say(Reason("internal_fault", "", {**facts, "schedule": True}), CLOCK, long=True)
+    assert said.endswith("“flow” is blocked; its schedule waits behind this.")
+    many = {**facts, "pending": (Count(1, "input", is_more=True),)}
+    said = say(Reason("internal_fault", "", many), CLOCK, long=True)
+    assert said.endswith("“flow” is blocked; 1+ inputs wait behind this.")
 
 
 def test_what_went_wrong_is_quoted_once_in_an_alert() -> None:

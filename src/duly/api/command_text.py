@@ -32,6 +32,7 @@ COMMAND_NAME: Final = re.compile(r"(?<=^duly connect )\S+")
 # Of these the example here is the special way, and the usual one is made of what they need.
 OWN_WAY: Final = frozenset({HTTP, "files", "mail", "table"})
 OWN: Final = (".home.arpa", ".internal", ".lan", ".local", ".localhost")
+OWN_HOST: Final = "127.0.0.1"  # in examples
 TLS_PORTS: Final = frozenset({"993", "465", "143", "587"})
 CERTIFICATE: Final = (
     "If the server has a certificate of its own, add --set ca=/path/to/its/certificate.pem."
@@ -180,6 +181,28 @@ def write_command(use: str, name: str, typed: Mapping[str, str]) -> str:
     for key, value in _settings(use, typed):
         words += ["--set", f"{key}={_write(value)}"]
     return " ".join(map(quote, words))
+
+
+def write_own_network(use: str, name: str, examples: Mapping[str, str]) -> tuple[str, str] | None:
+    """Write the line that opens an address of one's own network, and the command that sets it.
+
+    A kind whose form asks for no address has none. `examples` are those of the fields of its form.
+    """
+    keys = ADDABLE[use].keys
+    if all(each.takes not in (Takes.ADDRESS, Takes.HOST) for each in keys):
+        return None
+    line = f"allow = {write_value([OWN_HOST])}"
+    named = name if NAME.fullmatch(name) else ANY_NAME
+    ready = next((told for each, _, told in EXAMPLES if each == use and "allow=" in told), None)
+    if ready is not None:
+        return line, COMMAND_NAME.sub(lambda _: named, ready, count=1)
+    typed = {}
+    for each in keys:
+        if each.takes is Takes.ADDRESS:
+            typed[each.name] = f"http://{OWN_HOST}:8080/"
+        elif each.is_required:
+            typed[each.name] = examples.get(each.name) or "…"
+    return line, write_command(use, named, typed)
 
 
 def list_notes(use: str, typed: Mapping[str, str]) -> list[str]:

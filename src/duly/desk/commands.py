@@ -35,6 +35,7 @@ from duly.desk.upkeep import Keeping
 from duly.errors import Invalid, NotFound, RequestRefused, see, short
 from duly.rules.event import Republish, parse_message_id
 from duly.rules.identity import IdKind, MutationId, RunId
+from duly.rules.permission import write_matching
 from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, check_json, encode, nearest
 from duly.rules.verb import Scope, act
@@ -290,25 +291,32 @@ class Commands(
         *,
         mutations_per_day: int | None = None,
         where: Mapping[str, str] | None = None,
+        asks: Mapping[str, str] | None = None,
         by: str = USER,
     ) -> bool:
         """Allow a capability within limits, which replace those of an earlier grant.
 
-        Return whether a run that waited for it goes on.
+        `asks` says of a tool when you want to be asked first: `always`, or `first:5` for the first
+        five calls of each new version. It adds to the rules of the settings, and the strictest
+        holds. Without `asks` it stays as it was; {} takes it back. Return whether a run that waited
+        for the grant goes on.
         """
-        # Rules: A1, F4.
+        # Rules: A1, A3, F4.
         desk = self._desk()
         catalog = desk.parts.outside.catalog
-        given = granting.check_grant(catalog, capability, mutations_per_day, where)
+        given = granting.check_grant(catalog, capability, mutations_per_day, where, asks)
+        desk.action(by, "grant")
+        found = await desk.find(workflow)
+        if asks is None:
+            given = await granting.keep_rules(desk.parts.store, found.id, given)
         detail = encode(granting.to_json(given), limit_bytes=DETAIL_BYTES_MAX)
         action = desk.action(by, "grant", detail)
-        found = await desk.find(workflow)
         verb = partial(
             desk.parts.store.grant,
             found.id,
             capability,
             mutations_per_day=given.mutations_per_day,
-            matching=encode(dict(given.where), "where", limit_bytes=DETAIL_BYTES_MAX),
+            matching=encode(write_matching(given), "where", limit_bytes=DETAIL_BYTES_MAX),
             action=action,
             now=desk.now_ms,
         )

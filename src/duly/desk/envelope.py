@@ -6,28 +6,32 @@ from the other, so that a person sees the difference before a version is put to 
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find_history, find_version
+from duly.desk.grant import find_chosen, read_row
 from duly.engine.base import Parts
 from duly.errors import NotFound, see
 from duly.rules.permission import Asks, tell_asks
 from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
-from duly.rules.value import Json, decode
+from duly.rules.value import Json
 from duly.rules.verb import question
 from duly.store import people
 from duly.store.base import Transaction
+from duly.store.people import GrantRow
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
     """A capability that a workflow has; `where` maps an argument to the glob it must match.
 
-    `asks` says of each change that it allows when a person is asked first.
+    `asks` says of each change that it allows when a person is asked first: by the settings, and by
+    what was chosen with the grant.
     """
 
     capability: str
@@ -50,12 +54,12 @@ class Envelopes(HasDesk):
 
         def look(tx: Transaction) -> tuple[Granted, ...]:
             rows = people.list_grants(tx, find_history(tx, workflow).id)
-            asks = _list_asks(parts, workflow, {row.capability for row in rows})
+            asks = _list_asks(parts, workflow, rows)
             return tuple(
                 Granted(
                     capability=row.capability,
                     mutations_per_day=row.mutations_per_day,
-                    where=decode(row.matching),
+                    where=dict(read_row(row).where),
                     granted_by=row.granted_by,
                     granted_at=moment(row.granted_at),
                     asks=tuple(each for each in asks if each.capability == row.capability),
@@ -88,13 +92,14 @@ class Envelopes(HasDesk):
         return tuple(sorted(draft.capabilities))
 
 
-def _list_asks(parts: Parts, workflow: str, granted: Set[str]) -> list[Asks]:
-    """List when a person is asked before the changes that some capabilities allow (A3)."""
+def _list_asks(parts: Parts, workflow: str, rows: Sequence[GrantRow]) -> list[Asks]:
+    """List when a person is asked before the changes that some grants allow (A3)."""
     catalog = parts.outside.catalog
+    granted = {row.capability for row in rows}
     policies = (parts.policy.approvals, parts.policy_of(workflow).approvals)
-    may_ask_model = bool(granted & catalog.asking)
+    more: Any = {"chosen": find_chosen(rows), "may_ask_model": bool(granted & catalog.asking)}
     found = (
-        tell_asks(each, *policies, may_ask_model=may_ask_model)
+        tell_asks(each, *policies, **more)
         for each in sorted(catalog.tools, key=lambda tool: tool.name)
         if each.capability in granted
     )

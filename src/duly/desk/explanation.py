@@ -15,7 +15,7 @@ from typing import Any, Final
 from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import USER, HasDesk, find
-from duly.desk.grant import find_grant, find_lacks
+from duly.desk.grant import find_chosen, find_grant, find_lacks
 from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
@@ -143,6 +143,7 @@ class Explainer:
             lack=self._lack,
             tried=self._tried,
             pending=self._book.pending(),
+            is_scheduled=self._is_scheduled,
             suspect="" if self._suspect is None else self._sight.text(self._suspect.title),
             blind_cause=self._survey.blind_cause(self._workflow),
             uncompared=self._survey.uncompared(self._workflow.id) if self._run.open else None,
@@ -161,6 +162,16 @@ class Explainer:
         return self._survey.first_offered(self._run)
 
     @property
+    def _is_scheduled(self) -> bool:
+        """Whether the schedule of another handler waits until this run moves (F6)."""
+        return any(
+            each.kind == Kind.PRODUCER
+            and each.next_run_at is not None
+            and each.name != self._run.handler
+            for each in self._survey.outlooks(self._workflow.id)
+        )
+
+    @property
     def _can_be_asked(self) -> bool:
         """Whether the outside can tell what became of its call (L5)."""
         tool = None if self._held is None else self._sight.find_tool(self._held.tool)
@@ -174,6 +185,14 @@ class Explainer:
         catalog = self._sight.parts.outside.catalog
         lacks = self._survey.once("lacks", lambda: find_lacks(self._survey, catalog))
         return lacks[self._run.id]
+
+    @property
+    def _may_be_allowed(self) -> bool:
+        """Whether an allowance may cover what the version in use calls next (A3)."""
+        if self._held is None or self._held.status != MutationStatus.PROPOSED:
+            return False
+        wanted = (self._held.tool, self._workflow.active_version)
+        return wanted in self._survey.allowed(self._workflow.id, now=self._sight.now_ms)
 
     @property
     def _tried(self) -> TriedYes | None:
@@ -207,7 +226,16 @@ class Explainer:
     def offers(self, acts: tuple[Act, ...]) -> tuple[Offer, ...]:
         """What a person can do about it."""
         grant = find_grant(self._survey, self._workflow.id, self._run.waits_on or "")
-        place = Place(self._workflow.name, self._run, self._held, self.inputs, grant, self._lack)
+        place = Place(
+            workflow=self._workflow.name,
+            run=self._run,
+            held=self._held,
+            inputs=self.inputs,
+            grant=grant,
+            lack=self._lack,
+            chosen=find_chosen(self._survey.grants(self._workflow.id)),
+            may_be_allowed=self._may_be_allowed,
+        )
         made = offer.offers(acts, place, self._sight, is_paused=bool(self._workflow.paused))
         found = self._suspect
         if found is None:

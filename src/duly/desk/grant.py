@@ -6,24 +6,33 @@ limit would otherwise look like safety.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
 
 from duly.desk.sight import read_args, show_error, tool_of
-from duly.errors import Invalid, NotFound, see
+from duly.errors import Invalid, NotFound, see, short
 from duly.rules import permission
 from duly.rules.catalog import Catalog, Tool, ToolKind
-from duly.rules.permission import Envelope, Grant, Lack
+from duly.rules.permission import Approval, Envelope, First, Grant, Lack, parse_approval
 from duly.rules.schedule import DAY_MS
-from duly.rules.value import Json, as_mapping, decode, nearest
+from duly.rules.value import Json, decode, nearest
 from duly.rules.word import Waits
+from duly.store import Store
+from duly.store.people import GrantRow
 from duly.store.record import RunRow
 from duly.store.survey import CountedSends, Survey
 
 GLOB_CHARS_MAX = 500
+FIRST_EXAMPLE: Final = "first:5"
 
 
 def check_grant(
-    catalog: Catalog, capability: object, mutations_per_day: object, where: object
+    catalog: Catalog,
+    capability: object,
+    mutations_per_day: object,
+    where: object,
+    asks: object = None,
 ) -> Grant:
     """Read a grant as it was given, or refuse it with what is wrong."""
     tools = [each for each in catalog.tools if each.capability == capability]
@@ -50,12 +59,45 @@ def check_grant(
                 facts={"of": capability, **nearest(name, arguments)},
                 next=see("tools"),
             )
-    return Grant(capability, mutations_per_day, globs)  # type: ignore[arg-type]  # it is checked
+    rules = _read_rules(tools, asks)
+    return Grant(capability, mutations_per_day, globs, rules)  # type: ignore[arg-type]  # checked
+
+
+def _read_rules(tools: Sequence[Tool], asks: object) -> dict[str, str]:
+    """Read by which rule a person is asked before each change of a capability (A3)."""
+    if asks is None:
+        return {}
+    if not isinstance(asks, Mapping):
+        raise Invalid(code="wrong_value", path="asks", facts={"wanted": "rule_by_tool"})
+    changes = [each.name for each in tools if each.kind is ToolKind.MUTATION]
+    for tool, word in asks.items():
+        if tool not in changes:
+            facts = {"given": short(tool), "known": changes}
+            raise Invalid(code="not_one_of", path="asks", facts=facts)
+        if not isinstance(parse_approval(word, f"asks.{tool}"), First) and word != Approval.ALWAYS:
+            facts = {"given": short(word), "known": [Approval.ALWAYS, FIRST_EXAMPLE]}
+            raise Invalid(code="not_one_of", path=f"asks.{tool}", facts=facts)
+    return dict(asks)
 
 
 def to_json(grant: Grant) -> dict[str, Json]:
     """Write the limits of a grant, for the record of the act (A6)."""
-    return {"mutations_per_day": grant.mutations_per_day, "where": dict(grant.where)}
+    asks: dict[str, Json] = {"asks": dict(grant.asks)} if grant.asks else {}
+    return {"mutations_per_day": grant.mutations_per_day, "where": dict(grant.where), **asks}
+
+
+async def keep_rules(store: Store, workflow_id: str, grant: Grant) -> Grant:
+    """Keep the rules of an earlier grant: only a person who names them takes them back (A3)."""
+    for row in await store.list_grants(workflow_id):
+        if row.capability == grant.capability:
+            return replace(grant, asks=read_row(row).asks)
+    return grant
+
+
+def read_row(row: GrantRow) -> Grant:
+    """Read a grant as it is kept."""
+    matching = cast("dict[str, Json]", decode(row.matching))
+    return permission.read_grant(row.capability, row.mutations_per_day, matching)
 
 
 def read_globs(where: object) -> dict[str, str]:
@@ -81,12 +123,13 @@ def read_globs(where: object) -> dict[str, str]:
 
 def find_grant(survey: Survey, workflow_id: str, capability: str) -> Grant | None:
     """Read the grant a workflow has of a capability."""
-    for row in survey.grants(workflow_id):
-        if row.capability == capability:
-            where = as_mapping(decode(row.matching), "where")
-            limits = {name: str(glob) for name, glob in where.items()}
-            return Grant(capability, row.mutations_per_day, limits)
-    return None
+    rows = survey.grants(workflow_id)
+    return next((read_row(row) for row in rows if row.capability == capability), None)
+
+
+def find_chosen(rows: Iterable[GrantRow]) -> Mapping[str, str]:
+    """Return by which rule a person wants to be asked about each tool of a workflow (A3)."""
+    return Envelope(tuple(map(read_row, rows))).asks
 
 
 def find_lacks(survey: Survey, catalog: Catalog) -> dict[str, Lack | None]:

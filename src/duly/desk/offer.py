@@ -6,13 +6,12 @@ Law: what is offered is what the rules allow at this moment; the ids are the one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from duly.desk.sight import Sight, show_error
 from duly.fact import Offer
-from duly.rules.catalog import ToolKind
-from duly.rules.permission import Grant, Lack, tell_asks
+from duly.rules.permission import NOTHING_CHOSEN, Asks, Grant, Lack, tell_asks
 from duly.rules.word import Act, MutationStatus
 from duly.store.record import MutationRow, RunRow
 from duly.store.trace import TraceRow
@@ -30,6 +29,9 @@ class Place:
     inputs: tuple[TraceRow, ...]
     grant: Grant | None = None
     lack: Lack | None = Lack.CAPABILITY
+    # The rules that stand with the grants (A3).
+    chosen: Mapping[str, str] = field(default_factory=lambda: NOTHING_CHOSEN)
+    may_be_allowed: bool = False  # an allowance may cover what comes after a retry (A3)
 
     @property
     def call(self) -> MutationRow:
@@ -51,7 +53,6 @@ def _answer(act: Act) -> Callable[[Place], Iterable[Offer]]:
 
 # Where it makes a difference to what comes of an act.
 ROWS: Final[Mapping[tuple[str, MutationStatus | None], str]] = {
-    ("retry", MutationStatus.PROPOSED): "retry_proposed",
     ("abandon", MutationStatus.APPLIED): "abandon_applied",
     ("abandon", MutationStatus.REJECTED): "abandon_skipped",
     ("abandon", MutationStatus.SKIPPED): "abandon_skipped",
@@ -130,7 +131,7 @@ def offers(
     wanted = [act for act in acts if act is not Act.TRY_AGAIN or _can_be_asked(place, sight)]
     spelled = [offer for act in wanted for offer in OFFERS[act](place)]
     spelled = [
-        replace(each, does=_granted(place, sight)) if each.verb == "grant" else each
+        replace(each, does=TOLD[each.verb](place, sight)) if each.verb in TOLD else each
         for each in spelled
     ]
     return (*spelled, on_workflow("resume", place.workflow)) if is_paused else tuple(spelled)
@@ -140,17 +141,39 @@ def _granted(place: Place, sight: Sight) -> str:
     """Name what a grant leads to: a change that is made, one that is asked about first, or more."""
     name = "" if place.run.error is None else show_error(place.run.error).tool
     is_new = place.held is None and place.lack is Lack.CAPABILITY
-    tool = sight.find_tool(name) if name and is_new else None
-    if tool is None or tool.kind is not ToolKind.MUTATION:
+    asks = _asks(name, place, sight) if name and is_new else None
+    if asks is None:
         return "grant"
-    own = sight.policy.workflows.get(place.workflow)
-    policies = (sight.policy.approvals, *(() if own is None else (own.approvals,)))
-    asks = tell_asks(tool, *policies)
-    assert asks is not None, tool
     if asks.each_time:
         return "grant_asks"
     # Whether it is one of the first calls of a version, or comes after a model, is not known here.
     return "grant_sometimes" if asks.first or asks.after_model else "grant_makes"
+
+
+def _retried(place: Place, sight: Sight) -> str:
+    """Name what follows a retry: the rules of that moment decide whether a change is asked about.
+
+    A proposal is withdrawn, and its work begins at prepare (R5).
+    """
+    if place.held is None or place.held.status != MutationStatus.PROPOSED:
+        return "retry"
+    asks = _asks(place.held.tool, place, sight)
+    if asks is None or place.may_be_allowed:
+        return "retry_sometimes"
+    if asks.each_time:
+        return "retry_asks"
+    return "retry_sometimes" if asks.first or asks.after_model else "retry_makes"
+
+
+TOLD: Final[Mapping[str, Callable[[Place, Sight], str]]] = {"grant": _granted, "retry": _retried}
+
+
+def _asks(name: str, place: Place, sight: Sight) -> Asks | None:
+    """Tell when a person is asked before a change; None of a tool that is not here (A3)."""
+    tool = sight.find_tool(name)
+    own = sight.policy.workflows.get(place.workflow)
+    policies = (sight.policy.approvals, *(() if own is None else (own.approvals,)))
+    return None if tool is None else tell_asks(tool, *policies, chosen=place.chosen)
 
 
 def _can_be_asked(place: Place, sight: Sight) -> bool:

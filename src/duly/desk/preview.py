@@ -17,6 +17,7 @@ from duly.connectors.llm import find_asking
 from duly.desk import deploy
 from duly.desk.base import Desk
 from duly.desk.deploy import GivenSource
+from duly.desk.grant import find_chosen
 from duly.desk.record import TriedChange
 from duly.desk.trial import TrialPlay, Trials, set_up
 from duly.desk.unadopted import foreign_tools, is_in_use, is_model_asked, judge_read
@@ -106,7 +107,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
     declaration, catalog = draft.declaration, parts.outside.catalog
     current = await parts.store.find_workflow(declaration.name)
     grants = () if current is None else await parts.store.list_grants(current.id)
-    granted = {each.capability for each in grants}
+    granted, chosen = {each.capability for each in grants}, find_chosen(grants)
     policies = (parts.policy.approvals, parts.policy_of(declaration.name).approvals)
     is_asking = bool((granted | draft.capabilities) & catalog.asking)
     names = sorted({name for used in draft.tools.values() for name in used})
@@ -117,7 +118,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
             capability=tool.capability,
             risk=tool.risk,
             calls=tuple(_show(desk, each) for each in draft.calls if each.tool == tool.name),
-            asks=tell_asks(tool, *policies, may_ask_model=is_asking),
+            asks=tell_asks(tool, *policies, chosen=chosen, may_ask_model=is_asking),
         )
         for tool in tools
     ]

@@ -249,7 +249,7 @@ class Approval:
     for a connection or a grant (`waits`, `waits_on`) is not approved but reconnected or granted.
     `form` is the call as its tool wants a person to see it: names and full texts, in order.
     `editable` arguments can be amended, `proposed` are the script's own where some were (A3),
-    `answering` is how the outside can be asked (K1), `rules` are the settings that ask for a yes.
+    `answering` is how the outside can be asked (K1), `rules` are those that ask for a yes.
     """
 
     mutation: str

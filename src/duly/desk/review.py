@@ -13,6 +13,7 @@ from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
 from duly.desk.connection import Proofs
 from duly.desk.deploy import GivenSource
+from duly.desk.grant import find_chosen
 from duly.desk.identity import find_place
 from duly.desk.page import PAGE_DEFAULT, check_page, read_names
 from duly.desk.record import Action, Approval, Preview, Version
@@ -23,7 +24,7 @@ from duly.errors import Invalid, NotDeployed, NotFound, ScriptError, see
 from duly.rules.catalog import Tool, make_form
 from duly.rules.declaration import Problem
 from duly.rules.identity import IdKind, MutationId
-from duly.rules.permission import list_asking
+from duly.rules.permission import ASKS, list_asking
 from duly.rules.redaction import redact, redact_text
 from duly.rules.schedule import moment
 from duly.rules.source import EXAMPLE, Language
@@ -219,17 +220,21 @@ def _approval(survey: Survey, row: MutationRow, proofs: Proofs) -> Approval:
         amended_by=row.amended_by,
         proposed=None if proposed is None else redact(decode(proposed), secrets),
         answering=None if tool is None else proofs.answering(tool),
-        rules=_rules(parts, tool, survey.workflows[row.workflow_id].name),
+        rules=_rules(survey, parts, tool, survey.workflows[row.workflow_id]),
     )
 
 
-def _rules(parts: Parts, tool: Tool | None, workflow: str) -> tuple[tuple[str, str], ...]:
-    """List the rules by which a person is asked about a tool (A3)."""
+def _rules(
+    survey: Survey, parts: Parts, tool: Tool | None, workflow: WorkflowRow
+) -> tuple[tuple[str, str], ...]:
+    """List the rules by which a person is asked about a tool: of the settings, of a grant (A3)."""
     if tool is None:
         return ()
-    own = parts.policy.workflows.get(workflow)
+    own = parts.policy.workflows.get(workflow.name)
     also = () if own is None else (own.approvals,)
-    return list_asking(tool, parts.policy.approvals, *also)
+    chosen = find_chosen(survey.grants(workflow.id)).get(tool.name)
+    by_grant = () if chosen is None else ((f"{ASKS}{tool.name}", chosen),)
+    return (*list_asking(tool, parts.policy.approvals, *also), *by_grant)
 
 
 def _find(parts: Parts, tool: str) -> Tool | None:

@@ -247,7 +247,8 @@ class Calls:
         workflow_id = self.live.fence.workflow_id
         envelope = await read_envelope(self.parts, workflow_id)
         policies = (self.parts.policy.approvals, policy.approvals)
-        has_asked_model = await self._has_asked_model(tool, policies, envelope)
+        every = (*policies, envelope.asks)
+        has_asked_model = await self._has_asked_model(tool, every, envelope)
         decision = permit(
             Request(
                 tool,
@@ -258,7 +259,7 @@ class Calls:
                 mutations_today=await count_today(self.parts, workflow_id, tool, envelope),
                 approvals=policies,
                 mutate_reads=policy.mutate_reads,
-                calls_before=await self._count_first(tool, policies),
+                calls_before=await self._count_first(tool, every),
                 has_asked_model=has_asked_model,
             )
         )

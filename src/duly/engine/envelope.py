@@ -7,13 +7,14 @@ Law 2  A day is a day of UTC. Every call that was sent in it counts, also the re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from duly.engine.base import Parts
 from duly.engine.step_env import StepEnv
 from duly.rules.catalog import Tool, ToolKind
-from duly.rules.permission import Envelope, Grant, Missing, check_grant
+from duly.rules.permission import Envelope, Grant, Missing, check_grant, read_grant
 from duly.rules.schedule import DAY_MS
-from duly.rules.value import Json, as_mapping, decode
+from duly.rules.value import Json, decode
 from duly.store.people import GrantRow
 
 
@@ -52,5 +53,5 @@ async def find_missing(
 
 
 def _grant(row: GrantRow) -> Grant:
-    where = as_mapping(decode(row.matching), "where")
-    return Grant(row.capability, row.mutations_per_day, {k: str(v) for k, v in where.items()})
+    matching = cast("dict[str, Json]", decode(row.matching))
+    return read_grant(row.capability, row.mutations_per_day, matching)

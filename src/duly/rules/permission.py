@@ -28,6 +28,10 @@ WEB: Final = re.compile(r"(https?|\*)://")
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
 AFTER_MODEL: Final = "after_model"
 PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
+# Before the name of a tool, among the limits of a grant. No argument is called so: a host of a
+# version that does not know it finds no call that fits, and sends nothing (decision 610).
+ASKS: Final = "asks:"
+NOTHING_CHOSEN: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 # -- Grants (A1, A2) ----------------------------------------------------------------------------
@@ -35,11 +39,15 @@ PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to use a capability; `where` maps an argument to the glob its strings must match."""
+    """Leave to use a capability; `where` maps an argument to the glob its strings must match.
+
+    `asks` maps a tool to the rule by which the person who gave the leave wants to be asked (A3).
+    """
 
     capability: str
     mutations_per_day: int | None = None
     where: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    asks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         limit = self.mutations_per_day
@@ -61,6 +69,26 @@ class Envelope:
     def capabilities(self) -> frozenset[str]:
         """Return the capabilities that were granted, with or without limits."""
         return frozenset(grant.capability for grant in self.grants)
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """Return by which rule the person wants to be asked about a tool, over all grants."""
+        return {tool: word for grant in self.grants for tool, word in grant.asks.items()}
+
+
+def read_grant(
+    capability: str, mutations_per_day: int | None, matching: Mapping[str, Json]
+) -> Grant:
+    """Read a grant as it is kept: its globs, and the rules by which a person is asked."""
+    texts = {name: str(text) for name, text in matching.items()}
+    asks = {n.removeprefix(ASKS): text for n, text in texts.items() if n.startswith(ASKS)}
+    where = {n: text for n, text in texts.items() if not n.startswith(ASKS)}
+    return Grant(capability, mutations_per_day, where, asks)
+
+
+def write_matching(grant: Grant) -> dict[str, Json]:
+    """Write the globs of a grant as they are kept, and the rules by which a person is asked."""
+    return {**grant.where, **{f"{ASKS}{tool}": word for tool, word in grant.asks.items()}}
 
 
 class Lack(StrEnum):
@@ -269,7 +297,8 @@ class Asks:
 
     `first` are the calls of each major version that are asked about, and `after_model` says that a
     run that a model answered is; neither adds anything where `each_time` is true. `rules` are all
-    that fit the tool, also those that do not ask: each glob with its word.
+    of the settings that fit the tool, also those that do not ask: each glob with its word. `chosen`
+    is the word that stands with the grant of the workflow; of all these the strictest holds.
     """
 
     tool: str
@@ -279,15 +308,23 @@ class Asks:
     first: int
     after_model: bool
     rules: tuple[tuple[str, str], ...]
+    chosen: str = ""
 
 
-def tell_asks(tool: Tool, *policies: Mapping[str, str], may_ask_model: bool = False) -> Asks | None:
+def tell_asks(
+    tool: Tool,
+    *settings: Mapping[str, str],
+    chosen: Mapping[str, str] = NOTHING_CHOSEN,
+    may_ask_model: bool = False,
+) -> Asks | None:
     """Tell when a person is asked before a call of a tool; None of a read (A3).
 
-    `may_ask_model` says that a model may answer any run of the workflow (M4).
+    `chosen` are the rules that stand with the grants. `may_ask_model` says that a model may answer
+    any run of the workflow (M4).
     """
     if tool.kind is not ToolKind.MUTATION:
         return None
+    policies = (*settings, chosen)
     return Asks(
         tool=tool.name,
         capability=tool.capability,
@@ -299,10 +336,11 @@ def tell_asks(tool: Tool, *policies: Mapping[str, str], may_ask_model: bool = Fa
         after_model=asks_after_model(tool, *policies),
         rules=tuple(
             (glob, word)
-            for policy in policies
+            for policy in settings
             for glob, word in policy.items()
             if _is_fitting(tool, glob)
         ),
+        chosen=chosen.get(tool.name, ""),
     )
 
 
@@ -388,6 +426,7 @@ def permit(request: Request) -> Permission:
     if is_approval_needed(
         tool,
         *request.approvals,
+        request.envelope.asks,
         calls_before=request.calls_before,
         has_asked_model=request.has_asked_model,
     ):

@@ -70,6 +70,7 @@ class Facts:
     the moment up to which the store knows what was done, `blind_cause` why no further (H5, H10).
     Without an open run: `is_due`, something would begin at once; `held_until_ms`, until when a
     consumer that only published is held back (S3); the next check and wake-up; what is pending.
+    `is_scheduled`: another handler than that of the run has a schedule, which waits for it (S1).
     """
 
     run: Run | None = None
@@ -88,6 +89,7 @@ class Facts:
     attempts: int = 0
     suspect: str = ""
     pending: tuple[Count, ...] = ()
+    is_scheduled: bool = False
     error_code: str = ""  # of what stopped it
     tried: TriedYes | None = None  # an earlier yes to the call that waits
     lack: Lack | None = Lack.CAPABILITY
@@ -334,7 +336,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
     before = {} if facts.escalated is None else facts.escalated.facts
     has_secret = code is Code.NEEDS_SECRET
     tried = facts.tried if code is Code.NEEDS_APPROVAL else None
-    blocks = facts.stands_still and (bool(facts.pending) or code in BLOCKING)
+    blocks = facts.stands_still and (bool(facts.pending) or facts.is_scheduled or code in BLOCKING)
     told: dict[str, Any] = {
         "workflow": facts.workflow,
         "doing": facts.doing,
@@ -365,6 +367,7 @@ def _told(facts: Facts, code: Code) -> dict[str, Any]:
         **({} if facts.uncompared is None else facts.uncompared.facts),
         "blocks": facts.run is not None and blocks,
         "pending": facts.pending,
+        "schedule": facts.run is not None and blocks and facts.is_scheduled,
         "held_until": _at(facts.held_until_ms),
         "check_at": _at(facts.check_at_ms),
         "wake_at": _at(facts.wake_at_ms),

@@ -167,6 +167,11 @@ class Survey:
         """Return the envelope of a workflow (A1)."""
         return tuple(GrantRow(*row) for row in self._of(workflow_id, "survey_grants"))
 
+    def allowed(self, workflow_id: str, *, now: int) -> frozenset[tuple[str, str]]:
+        """Return the tools, each with its version, that an allowance may still cover (A3)."""
+        rows = self._of(workflow_id, "survey_allowed", now=now)
+        return frozenset((str(tool), str(version)) for tool, version in rows)
+
     def paused_by(self, workflow_id: str) -> str | None:
         """Return who paused a workflow last, if that is known (A6)."""
         rows = self._of(workflow_id, "survey_pausers")

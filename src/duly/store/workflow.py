@@ -82,7 +82,9 @@ def deploy(
         take_proposal(tx, deployment.adopts)
     insert_version(tx, workflow_id, version, activated_at=now, now=now)
     declare(tx, deployment, now)
-    for capability in deployment.grants:
+    # One that was given meanwhile keeps its limits, and when it asks (A1, A3).
+    held = {row[0] for row in tx.all("list_grants", workflow_id=workflow_id)}
+    for capability in (each for each in deployment.grants if each not in held):
         _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
         tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=version.version)

@@ -185,6 +185,14 @@ WHY_COMMAND: Final = (
     " machine, or reach your own network. This command does, typed in the folder of the project on"
     " the machine of the host:"
 )
+OWN_NETWORK: Final = (
+    "An address of this machine or of your own network is not taken here. It needs this line in its"
+    " table of duly.toml, which names the host:"
+)
+OWN_COMMAND: Final = (
+    "This command adds such a connection, with the line. Change what is yours, and type it in the"
+    " folder of the project on the machine of the host:"
+)
 BY_COMMAND: Final = "By a command"
 TO_COMMANDS: Final = "A database, a folder elsewhere and your own network are added by a command:"
 ADDS_HERE: Final = (
@@ -197,6 +205,16 @@ AFTER_COMMAND: Final = (
     " you set them on the page of the connection."
 )
 NAME: Final = "Its name, by which scripts use this connection"
+USED_BY: Final = (
+    "These workflows were allowed something of it. Without it they stop at their next call and wait"
+    " for a person; deploy them without it, or remove them, first:"
+)
+USED_BY_NONE: Final = "No workflow is allowed anything of it."
+REMOVES: Final = (
+    "A page removes none. On the machine of the host, take this table and those below it out of"
+    " duly.toml; then the page Tools lets the host begin again without it:"
+)
+FORGETS: Final = "Forget its secrets, for good"
 HERE_ALREADY: Final = "These connections are here already; use them before you add another one:"
 LIST_KIND: Final = "These name every kind, and all settings of one:"
 TYPED_AGAIN: Final = "Type it again: a page never shows a secret."

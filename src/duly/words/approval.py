@@ -6,9 +6,9 @@ Law: it is always said, also where no person is asked; silence would be read as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from duly.rules.permission import Approval, Asks
+from duly.rules.permission import ASKS, Approval, Asks
 from duly.rules.toml_text import write_value
 from duly.words.noun import say_list, say_number
 
@@ -23,13 +23,23 @@ WORDS: Final[Mapping[str, str]] = {
     Approval.ALWAYS: "every change",
     "after_model": "changes in which a language model may have had a part",
 }
+STRICTEST: Final = (
+    "Of all rules that fit a tool the strictest holds: a rule for one tool asks more than that for"
+    ' "*", never less, and what you choose asks more than the settings, never less.'
+)
 WHY_ASKED: Final = "Why you are asked, and how often"
 GRANT_LASTS: Final = "A grant lasts until it is revoked; it is no yes to one change."
 RULES_STAND: Final = (
-    "The rules stand in duly.toml as approvals, below [policy] or the table of the workflow; to be"
-    ' asked before each call of a tool, add "TOOL" = "always" there, then press Start again on the'
-    " page Tools."
+    "What you choose here holds at once and stands with the grant; revoking the grant takes it"
+    " along. The rules of the project stand in duly.toml as approvals, below [policy] or the table"
+    f" of the workflow. {STRICTEST}"
 )
+ASK_ME: Final = "When it asks you"
+CHOICES: Final[Mapping[str, str]] = {
+    "": "as the settings say",
+    "first:5": "the first 5 times of each new version",
+    Approval.ALWAYS: "each time",
+}
 LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
 ALWAYS_ASKING: Final = (Approval.ALWAYS, Approval.ABOVE_LOW, Approval.ABOVE_MEDIUM)
 THEN: Final = "Save the file, and press Start again on the page Tools, or start the host again."
@@ -59,8 +69,23 @@ def say_when(asks: Asks, whom: str = "you") -> str:
     return f"asks {whom} {' and '.join(told)}, else not"
 
 
+def list_choices(asks: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """List when a person can ask to be asked about a change: word, label, whether it stands."""
+    known = {**CHOICES, asks["chosen"]: say_word(asks["chosen"])}
+    typed = asks.get("typed", asks["chosen"])
+    return [(word, label, word == typed) for word, label in known.items()]
+
+
+def say_word(word: str) -> str:
+    """Say when a rule asks that stands with a grant."""
+    count = word.removeprefix("first:")
+    return CHOICES.get(word) or f"the first {count} times of each new version"
+
+
 def _say_why(asks: Asks) -> str:
     risk = f"its risk is {asks.risk}"
+    if asks.chosen:
+        risk += f"; with the grant it was chosen to ask {say_word(asks.chosen)}"
     if not asks.rules:
         return f"{risk}, and no rule names it"
     named = [say_rule(*each) for each in asks.rules[:RULES_SHOWN_MAX]]
@@ -96,21 +121,34 @@ def say_settings(asks: Sequence[Asks], approvals: Sequence[tuple[str, str]]) -> 
     if more:
         yield "Written so, you are asked each time:"
         yield f"  {write_approvals({**now, **more})}"
-    yield "What each word asks about; of several rules the strictest holds:"
+    yield "What each word asks about:"
     yield from (f'  "{word}": {does}' for word, does in WORDS.items())
+    yield STRICTEST
     yield THEN
 
 
 def say_rules(rules: Sequence[Sequence[str]]) -> str:
     """Say which rules ask a person before a call, and where they are changed."""
-    named = ", ".join(say_rule(*each) for each in rules)
-    return (
-        f"The settings ask by {named}. That stands in duly.toml as approvals, below [policy] or"
-        " the table of the workflow, and is changed there."
-    )
+    chosen = [word for glob, word in rules if glob.startswith(ASKS)]
+    named = ", ".join(say_rule(*each) for each in rules if not each[0].startswith(ASKS))
+    told = [
+        f"With the grant it was chosen to ask {say_word(word)}; that is changed below Setup of the"
+        " workflow."
+        for word in chosen
+    ]
+    if named:
+        told.append(
+            f"The settings ask by {named}. That stands in duly.toml as approvals, below [policy] or"
+            " the table of the workflow, and is changed there."
+        )
+    return " ".join((*told, STRICTEST))
 
 
 def say_less_often(rules: Sequence[Sequence[str]]) -> str:
     """Write what asks only for the first calls of each tool, in place of rules that always ask."""
-    each = {glob: "first:5" for glob, word in rules if word in ALWAYS_ASKING}
+    each = {
+        glob: "first:5"
+        for glob, word in rules
+        if word in ALWAYS_ASKING and not glob.startswith(ASKS)
+    }
     return write_approvals(each) if each else ""

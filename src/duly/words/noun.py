@@ -51,8 +51,17 @@ def say_count(count: Count) -> str:
 
 def say_counts(counts: Iterable[Count | Mapping[str, Any]]) -> str:
     """Say several counts; one that came as JSON is read first."""
-    read = (each if isinstance(each, Count) else Count(**each) for each in counts)
-    return ", ".join(say_count(each) for each in read if each.count)
+    return ", ".join(say_count(each) for each in _read(counts) if each.count)
+
+
+def are_several(counts: Iterable[Count | Mapping[str, Any]]) -> bool:
+    """Tell whether several counts are of more than one thing together."""
+    read = _read(counts)
+    return sum(each.count for each in read) > 1 or any(each.is_more for each in read)
+
+
+def _read(counts: Iterable[Count | Mapping[str, Any]]) -> list[Count]:
+    return [each if isinstance(each, Count) else Count(**each) for each in counts]
 
 
 def say_activity(activity: Activity) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from duly.rules.shown import cut, visible
 from duly.words.history import RUN_IS, say_act
 from duly.words.late import say_all_late
-from duly.words.noun import say_counts, say_list
+from duly.words.noun import are_several, say_counts, say_list
 from duly.words.phrase import Clock, capital, in_quotes, name_all, person, quote
 from duly.words.repair import say_unrepaired
 from duly.words.template import fill
@@ -58,7 +58,8 @@ PAUSED: Final = (
     "|the workflow was restored from a backup of {copied_at} and knows nothing newer"
     "|the workflow was paused by {paused_by}[ on {paused_since}]]"
 )
-BLOCKED: Final = "{name} is blocked[; {pending} pending]."
+BLOCKED: Final = "{name} is blocked[; {behind} behind this]."
+SCHEDULE: Final = "its schedule"
 
 
 def fill_with(template: str, facts: Facts, clock: Clock) -> str:
@@ -142,6 +143,16 @@ def _counts(name: str) -> Callable[[Facts, Clock], str]:
     return lambda facts, _: say_counts(facts.get(name, ()))
 
 
+def _behind(facts: Facts, _: Clock) -> str:
+    """Say what waits until a run moves: inputs, and the schedule (F6)."""
+    counts = facts.get("pending", ())
+    waiting = [
+        each for each in (say_counts(counts), SCHEDULE * bool(facts.get("schedule"))) if each
+    ]
+    verb = "wait" if len(waiting) > 1 or are_several(counts) else "waits"
+    return f"{' and '.join(waiting)} {verb}" if waiting else ""
+
+
 def _unended(name: str) -> Callable[[Facts, Clock], str]:
     return lambda facts, _: visible(str(facts.get(name, ""))).rstrip(". ")
 
@@ -184,6 +195,7 @@ PARTS: Final[Mapping[str, Callable[[Facts, Clock], str]]] = {
     "secret": _titled("secret"),
     "receiver": _titled("receiver"),
     "pending": _counts("pending"),
+    "behind": _behind,
     "counts": _counts("counts"),
     "tools": _row("tools"),
     "hosts": _row("hosts"),

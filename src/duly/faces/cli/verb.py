@@ -63,6 +63,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "grant": "Allow every capability the source uses.",
     "strict": "Let warnings refuse it too.",
     "mutations_per_day": "How many changes a day it allows.",
+    "asks": 'When you are asked first: {"mail.send": "always"}, or "first:5"; {} takes it back.',
     "where": 'Globs over arguments: {"to": "*@acme.com"}.',
     "source": "In whose name the event is emitted.",
     "correlation_id": "What belongs together has the same one.",

@@ -16,7 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.api.clock import Loop
-from duly.api.command_text import EXAMPLES, is_beyond, list_notes, write_command
+from duly.api.command_text import (
+    EXAMPLES,
+    is_beyond,
+    list_notes,
+    write_command,
+    write_own_network,
+)
 from duly.api.registry import Scope
 from duly.api.session import Session
 from duly.errors import DulyError, Invalid, NotFound, short
@@ -78,7 +84,13 @@ async def one(request: Request) -> Sheet:
     """Show the form of one kind."""
     kind = await _find(visit_of(request).session, request.path_params["use"])
     typed = {NAME: _asked_name(request) or kind["use"]}
-    return Sheet("add.html", {"kind": kind, "typed": typed, **NOTHING_WRONG})
+    facts = {"kind": kind, "typed": typed, "own": _own_network(kind, typed)}
+    return Sheet("add.html", {**facts, **NOTHING_WRONG})
+
+
+def _own_network(kind: Mapping[str, Any], typed: Mapping[str, str]) -> tuple[str, str] | None:
+    examples = {each["name"]: each["example"] for each in kind["fields"]}
+    return write_own_network(kind["use"], typed.get(NAME, ""), examples)
 
 
 def _form(large: Large) -> Endpoint:
@@ -105,7 +117,8 @@ async def add(request: Request, form: Mapping[str, str]) -> Response:
         )
     except DulyError as error:
         typed = {name: text for name, text in form.items() if not name.startswith(SECRET)}
-        told = {"kind": kind, "typed": typed, **_tell(kind, form, error)}
+        told = {"kind": kind, "typed": typed, "own": _own_network(kind, typed)}
+        told |= _tell(kind, form, error)
         return render(request, "add.html", status_of(error), **told)
     if made["omitted"]:
         said = say_omitted(made["name"], made["omitted"])

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from duly.api.page import PAGE_ROWS_MAX
 from duly.api.registry import VERBS, Scope, Verb
-from duly.faces.web import add, connect, detail, flow, form, guide, model, script
+from duly.faces.web import add, choice, connect, detail, flow, form, guide, model, script
 from duly.faces.web.body import read_pairs
 from duly.faces.web.guard import OPEN, Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, read_static
@@ -46,6 +46,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     yield from flow.list_entries(live)
     yield from detail.list_entries(live)
     yield from connect.list_entries(live)
+    yield from choice.list_entries()
     yield from add.list_entries(still)
     yield from model.list_entries(live)
     yield from form.list_entries(verbs)

@@ -29,6 +29,7 @@ from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid
 from duly.faces.web.body import BODY_BYTES_MAX, Large
+from duly.faces.web.choice import ASKS, grant_with
 from duly.faces.web.connect import ask_foreign
 from duly.faces.web.form import BACK, go, place_of
 from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
@@ -58,6 +59,7 @@ class Asked:
     is_granted: bool
     is_ticked: bool
     taken_back: Mapping[str, Any] | None
+    asks: tuple[Mapping[str, Any], ...]
 
 
 def list_entries() -> Iterator[Entry]:
@@ -112,15 +114,35 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     lacking = [each for each in told["asked"] if not each.is_granted]
     ticked = [each.capability for each in lacking if each.is_ticked]
     is_whole = is_all or (bool(lacking) and len(ticked) == len(lacking))
-    made: Any = await session.call("deploy", source=told["source"], grant=is_whole, again=False)
+    chosen = _read_chosen(told["asked"], form)
+    # What is allowed already asks from now on, before a run of the new version begins (A3).
+    for each in (one for one in told["asked"] if one.is_granted):
+        if each.capability in chosen:
+            given = chosen[each.capability]
+            await grant_with(session, told["preview"]["workflow"], each.capability, given)
+    is_at_once = is_whole and not any(each.capability in chosen for each in lacking)
+    made: Any = await session.call("deploy", source=told["source"], grant=is_at_once, again=False)
     # A run that begins before its grant waits, and goes on with it (F4).
-    for each in () if is_whole else ticked:
-        await session.call("grant", workflow=made["workflow"], capability=each)
+    allowed = [each.capability for each in lacking] if is_whole else ticked
+    for each in () if is_at_once else allowed:
+        rules: dict[str, Json] = {t: word for t, word in chosen.get(each, {}).items() if word}
+        await session.call("grant", workflow=made["workflow"], capability=each, asks=rules)
     back = form.get(BACK) or f"w/{made['workflow']}"
     if made["new"]:
         return go(request, back)
     sentence = tell_done("deploy", made, {}).sentence
     return render(request, "done.html", told=sentence, place=place_of(back))
+
+
+def _read_chosen(asked: Sequence[Asked], form: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Read when a person wants to be asked, by capability, where it is not what stands now."""
+    found = {}
+    for each in asked:
+        now = {one["tool"]: one["chosen"] for one in each.asks}
+        wanted = {tool: form.get(f"{ASKS}{tool}", word) for tool, word in now.items()}
+        if wanted != now:
+            found[each.capability] = wanted
+    return found
 
 
 async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
@@ -193,6 +215,11 @@ def _list_asked(preview: Mapping[str, Any], given: Mapping[str, str]) -> list[As
             is_granted=each["is_granted"],
             is_ticked=f"{ALLOW}{each['capability']}" in given,
             taken_back=each["taken_back"],
+            asks=tuple(
+                {**one["asks"], "typed": given.get(f"{ASKS}{one['tool']}", one["asks"]["chosen"])}
+                for one in preview["changes"]
+                if one["capability"] == each["capability"]
+            ),
         )
         for each in preview["capabilities"]
     ]

@@ -122,6 +122,11 @@ where w.id = i.key and v.workflow_id = w.id and v.version = w.active_version
 select g.workflow_id, g.capability, g.mutations_per_day, g.matching, g.granted_by, g.granted_at
 from json_each(:ids) i cross join granted g where g.workflow_id = i.key order by g.workflow_id, g.capability
 
+-- survey_allowed
+-- What allowances that are neither revoked nor over may cover, each tool of a version once; of one that is used up too (A3). The scan is over the set, the sort over what it finds.
+select distinct a.workflow_id, a.tool, a.version
+from json_each(:ids) i cross join allowance a where a.workflow_id = i.key and a.revoked_at is null and a.until > :now
+
 -- survey_sent
 -- How often the tools of a capability were sent in a time, one row left out, for each run that waits (A1). The scan is over the set.
 select i.value ->> 0, (select count(*) from mutation m where m.workflow_id = i.value ->> 1 and m.tool = i.value ->> 2 and m.sent_at is not null
