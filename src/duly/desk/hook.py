@@ -232,18 +232,9 @@ class Hooks(HasDesk):
             is_known = webhook.is_key(compared, key)
         else:
             is_known = webhook.is_signed(sender, compared, headers, body, desk.now_ms)
+        if secret is None or not is_known:
+            raise _refuse(desk, name, is_open=secret is not None, has_key=key is not None)
         shown = cut(visible(name), NAME_CHARS_SHOWN)
-        is_open = secret is not None
-        if not is_open or not is_known:
-            fault = HookFault.WRONG_SIGNATURE if key is None else HookFault.WRONG_KEY
-            fault = fault if is_open else HookFault.NOT_OPEN
-            desk.refusals.note(name, fault, desk.now_ms, is_open=is_open)
-            if not is_open:
-                log.warning("A webhook for %s was refused: none is open there", shown)
-            else:
-                how = "signature or time" if key is None else "key"
-                log.warning("A webhook for %s was refused: wrong %s", shown, how)
-            raise RequestRefused(code="hook_refused" if key is None else "hook_key_refused")
         try:
             payload = decode(body, "body")
             if webhook.is_challenge(sender, payload):
@@ -270,6 +261,16 @@ class Hooks(HasDesk):
                 was,
             )
         return what
+
+
+def _refuse(desk: Desk, name: str, *, is_open: bool, has_key: bool) -> RequestRefused:
+    """Count and log a post that proves nothing; its sender is told no more than that (G12)."""
+    fault = HookFault.WRONG_KEY if has_key else HookFault.WRONG_SIGNATURE
+    fault = fault if is_open else HookFault.NOT_OPEN
+    desk.refusals.note(name, fault, desk.now_ms, is_open=is_open)
+    why = f"wrong {'key' if has_key else 'signature or time'}" if is_open else "none is open there"
+    log.warning("A webhook for %s was refused: %s", cut(visible(name), NAME_CHARS_SHOWN), why)
+    return RequestRefused(code="hook_key_refused" if has_key else "hook_refused")
 
 
 def _path(workflow: str, topic: str) -> str:
