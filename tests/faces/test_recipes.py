@@ -35,8 +35,8 @@ def project(folder: Path, settings: str) -> Project:
 async def test_only_what_is_big_waits_for_a_person_and_what_is_behind_it_waits_too(
     tmp_path: Path,
 ) -> None:
-    """A3, F6: docs/writing-workflows.md, "Asking a person about some"."""
-    chapter = page("writing-workflows.md").partition("## Asking a person about some")[2]
+    """A3, F6: docs/writing-workflows.md, "Asking a person about some changes"."""
+    chapter = page("writing-workflows.md").partition("## Asking a person about some changes")[2]
     (tmp_path / "tables").mkdir()
     (settings, *_) = TOML.findall(chapter)
     async with build_host(project(tmp_path, settings)) as host:
@@ -102,11 +102,11 @@ class write:
         assert "goes beyond the grant of outbox.write (path=drafts/*)" in str(asked)
 
 
-async def test_the_least_extension_is_two_files(
+async def test_the_smallest_extension_is_two_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """B9: docs/extensions.md, "The least one"."""
-    chapter = page("extensions.md").partition("## The least one")[2].partition("\n## ")[0]
+    """B9: docs/extensions.md, "The smallest extension"."""
+    chapter = page("extensions.md").partition("## The smallest extension")[2].partition("\n## ")[0]
     folder = tmp_path / "extensions" / "hello"
     folder.mkdir(parents=True)
     (folder / "manifest.yaml").write_text(YAML.findall(chapter)[0], encoding="utf-8")
