@@ -15,6 +15,7 @@ from typing import Final
 FIRST: Final = (
     "tests/test_house.py::test_types_are_strict",
     "tests/fire/test_threads.py",
+    "tests/postgres/test_fleet.py",
     "tests/test_breaks.py::test_a_fortieth_of_the_breaks_is_red",
     "tests/sandbox/hostile/test_corpus.py",
     "tests/sandbox/hostile/test_beside.py",
@@ -31,9 +32,14 @@ FIRST: Final = (
     "tests/testing/test_crash_test.py",
     "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
     "tests/test_readme.py",
+    "tests/test_bench_half_year.py",
     "tests/desk/test_statements.py",
+    "tests/faces/test_restart.py",
+    "tests/bus/crash/test_kill_anywhere.py",
+    "tests/test_lockless.py",
+    "tests/web/test_http_page.py",
+    "tests/verification/test_random.py",
     "tests/postgres/test_isolation.py",
-    "tests/postgres/test_fleet.py",
     "tests/connectors/test_http.py::test_every_place_of_the_key_passes_the_exam",
 )
 

@@ -50,7 +50,6 @@ SHARES: Final[Mapping[int, tuple[str, ...]]] = {
         "tests/connectors/test_declared.py::test_a_change_passes_the_exam_for_the_network",
         "tests/connectors/test_declared.py::test_every_other_change_passes_it_too",
         "tests/connectors/test_github.py::test_a_change_passes_the_exam_for_the_network",
-        "tests/faces/test_connect.py::test_what_cannot_be_used_is_refused_and_nothing_is_written",
         "tests/faces/test_template.py::test_a_template_works_as_it_is_and_does_nothing_twice",
         "tests/store/test_faults_verbs.py::test_each_failing_write_of_a_verb_is_all_or_nothing",
     ),
