@@ -28,7 +28,11 @@ from duly.sandbox.slot import ScriptPlace
 from tests.breaks import BREAK_VARIABLE
 from tests.warm import INSIDE
 
-OWN: Final = ("tests/sandbox/", "tests/fire/", "tests/test_host", "tests/lockless/")
+OWN: Final = (
+    *("tests/sandbox/", "tests/fire/", "tests/lockless/", "tests/test_host"),
+    "tests/desk/test_trial.py::test_a_trial_shows_every_change_and_makes_none",
+    "tests/engine/test_study.py",
+)
 KEPT_MAX: Final = 3  # of each kind
 USES_MAX: Final = 100
 
