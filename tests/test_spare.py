@@ -58,6 +58,15 @@ async def test_a_worker_that_stood_in_a_turn_is_ended(kind: Callable[[Loop], Wor
     assert await borrow(kind) != first
 
 
+async def test_a_worker_that_spoke_unasked_is_not_kept() -> None:
+    made = Pool(Loop())
+    worker = await made.take("a")
+    await made.give_back(worker)
+    worker._channel._buffer += b"x"
+    await made.close()
+    assert await borrow(Worker) != worker.pid
+
+
 async def test_a_worker_that_died_on_the_shelf_is_not_given_out() -> None:
     first = await borrow(Worker)
     os.kill(first, signal.SIGKILL)
