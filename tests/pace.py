@@ -9,6 +9,8 @@ Law 2: of each block of neighbours exactly one runs. So many commits in a row wi
 Law 3: only cases that differ in their data stand here, of which another test or another case
        proves the same promise in every commit. What is the only proof of a promise does not, nor
        does a seed that once found a fault.
+Law 4: where a file chooses cases by the commit itself, the size of its part and the share here have
+       no common divisor. Else some cases would run for no commit.
 
 Why: docs/decisions/620-a-commit-runs-a-share-of-the-cases.md.
 """
