@@ -13,6 +13,7 @@ import pytest
 from tests import loopback
 from tests.breaks import BREAK_VARIABLE
 from tests.order import ALL, marks, rank
+from tests.spare import OWN, SHELF
 
 # Tests start hundreds of processes. What the first one compiles is kept for the others, also where
 # the environment says otherwise: without that each break costs three times as much.
@@ -63,6 +64,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 loopback.watch()
+SHELF.install()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test have workers that another one left, or start its own."""
+    SHELF.is_open = not item.nodeid.startswith(OWN)
+
+
+def pytest_sessionfinish() -> None:
+    """End the workers that are left."""
+    SHELF.empty()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,12 +10,12 @@ end no worker waits for a long test of another.
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 # The beginning of a test's name is enough; the longest first.
 FIRST: Final = (
     "tests/test_house.py::test_types_are_strict",
     "tests/fire/test_threads.py",
+    "tests/postgres/test_fleet.py",
     "tests/test_breaks.py::test_a_fortieth_of_the_breaks_is_red",
     "tests/sandbox/hostile/test_corpus.py",
     "tests/sandbox/hostile/test_beside.py",
@@ -32,9 +32,14 @@ FIRST: Final = (
     "tests/testing/test_crash_test.py",
     "tests/test_mutants.py::test_what_was_found_before_is_found_by_this_commit_too",
     "tests/test_readme.py",
+    "tests/test_bench_half_year.py",
     "tests/desk/test_statements.py",
+    "tests/faces/test_restart.py",
+    "tests/bus/crash/test_kill_anywhere.py",
+    "tests/test_lockless.py",
+    "tests/web/test_http_page.py",
+    "tests/verification/test_random.py",
     "tests/postgres/test_isolation.py",
-    "tests/postgres/test_fleet.py",
     "tests/connectors/test_http.py::test_every_place_of_the_key_passes_the_exam",
 )
 
@@ -42,35 +47,6 @@ FIRST: Final = (
 def rank(nodeid: str) -> int:
     """Return the place of a test among those that are begun first; all others come after them."""
     return next((place for place, name in enumerate(FIRST) if nodeid.startswith(name)), len(FIRST))
-
-
-# Of these a commit runs half of the cases, and the next one perhaps the others (`make test` says
-# TEST_SOME=1; every other way to run tests runs all).
-HALVED: Final = (
-    "tests/api/test_setup.py::test_a_host_does_not_stop_for_settings_with_which_none_could_begin[",
-    "tests/connectors/test_declared.py::test_a_change_passes_the_exam_for_the_network[",
-    "tests/connectors/test_declared.py::test_every_other_change_passes_it_too[",
-    "tests/connectors/test_google.py::test_a_change_passes_the_exam_of_the_network[",
-    "tests/connectors/test_http.py::test_every_place_of_the_key_passes_the_exam[",
-    "tests/desk/test_canary.py::test_a_canary_is_found_nowhere[",
-    "tests/desk/test_every_state.py::test_an_offered_verb_leaves_the_state[",
-    "tests/faces/test_cli_verb.py::test_every_verb_answers_the_same_with_a_running_host_and_without[",
-    "tests/faces/test_demo.py::test_a_table_that_lies_is_caught_by_the_account[",
-    "tests/faces/test_example.py::",
-    "tests/faces/test_socket_manners.py::test_a_client_that_comes_while_the_host_ends_is_hung_up_on[",
-    "tests/postgres/test_exam.py::test_every_verb_passes_its_exam[",
-    "tests/sandbox/test_contract_load.py::",
-    "tests/script/test_cost.py::test_four_times_the_text_costs_about_four_times_as_much[",
-    "tests/store/test_walk.py::test_no_walk_strands_an_event_or_leaves_the_store_unsound[",
-    "tests/testing/test_exam.py::test_every_way_of_lying_is_found[",
-    "tests/words/test_codes.py::test_the_desk_says_codes_and_works[",
-)
-
-
-def is_left_out(nodeid: str, commit: int) -> bool:
-    """Tell whether a commit of this number leaves a case to another one."""
-    is_halved = nodeid.endswith("]") and nodeid.startswith(HALVED)
-    return is_halved and crc32(nodeid.encode()) % 2 != commit % 2
 
 
 # Every long part of the suite has a mark: the beginnings of its tests' names. `make quick` begins

@@ -10,7 +10,7 @@ Law 3: every test goes out once. If a process dies, the test it was in failed, a
 Law 4: the processes import the test files in a circle, each from a place of its own. So in a fresh
        clone each compiles its part and finds the other parts compiled.
 
-Law 5: with TEST_SOME a commit leaves half of the cases of `order.HALVED` to other commits.
+Law 5: with TEST_SOME a commit leaves some of the cases that `pace.SHARES` names to other commits.
 
     python -m pytest -n 3 -p tests.spread
 """
@@ -18,7 +18,6 @@ Law 5: with TEST_SOME a commit leaves half of the cases of `order.HALVED` to oth
 from __future__ import annotations
 
 import importlib
-import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +28,8 @@ import pytest
 from _pytest.outcomes import OutcomeException
 
 from tests.breaks import number_of_commit
-from tests.order import FIRST, is_left_out, rank
+from tests.order import FIRST, rank
+from tests.pace import is_some, left_out
 
 SHARE: Final = 40
 # A process begins a test when it knows the one after it.
@@ -191,12 +191,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is left to other commits (law 5)."""
-    if not os.environ.get("TEST_SOME"):
+    if not is_some():
         return
-    commit = number_of_commit()
-    left = [each for each in items if is_left_out(each.nodeid, commit)]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [each for each in items if not is_left_out(each.nodeid, commit)]
+    gone = left_out([each.nodeid for each in items], number_of_commit())
+    config.hook.pytest_deselected(items=[each for each in items if each.nodeid in gone])
+    items[:] = [each for each in items if each.nodeid not in gone]
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

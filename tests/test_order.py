@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.house import ROOT
-from tests.order import FIRST, HALVED, is_left_out, marks, rank
+from tests.order import FIRST, marks, rank
 
 
 def test_a_long_test_is_begun_before_the_others() -> None:
@@ -31,16 +31,3 @@ def test_every_test_that_starts_a_process_is_marked() -> None:
         name = path.relative_to(ROOT).as_posix()
         if starts.search(path.read_text(encoding="utf-8")):
             assert {"process", "sandbox"} & set(marks(f"{name}::test_x")), name
-
-
-def test_two_commits_run_every_case_between_them() -> None:
-    """What one of an even number leaves out one of an odd number runs; nothing else is left out."""
-    cases = [f"{HALVED[0]}{n}]" for n in range(100)]
-    even, odd = ({each for each in cases if is_left_out(each, commit)} for commit in (0, 1))
-    assert even | odd == set(cases)
-    assert even & odd == set()
-    assert min(len(even), len(odd)) > 30
-    assert not is_left_out("tests/faces/test_example.py::test_there_are_twelve", 0)
-    assert not is_left_out("tests/store/test_number.py::test_x[1]", 0)
-    named = {each.partition("::")[0] for each in HALVED}
-    assert all((ROOT / each).is_file() for each in named)

@@ -248,12 +248,13 @@ def test_settings_are_asked_for_and_written_below_what_is_there(folder: Path, en
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(
-    folder: Path, words: list[str], status: int, said: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, said: str
 ) -> None:
     """A5: the connector is built before its settings are written."""
+    monkeypatch.chdir(folder)
     before = (folder / "duly.toml").read_bytes()
-    refused = piped(folder, *words)
-    assert refused.returncode == status, refused.stderr
+    refused = call(None, *words)
+    assert refused.exit_code == status, refused.output
     assert said in refused.stderr
     assert (folder / "duly.toml").read_bytes() == before
 

@@ -1,7 +1,8 @@
 """The store's exam on PostgreSQL: every verb, on the server that is used.
 
-A commit asks every verb for its effect, its refusals and its second call, and a third of them what
-a crash leaves. `DULY_EXAM=all python -m pytest tests/postgres` asks all of them everything.
+Of the questions about a crash a commit asks a third; of the rest `make test` asks a quarter, and
+every verb at least one (tests/pace.py). On SQLite every verb is asked everything each time.
+`DULY_EXAM=all python -m pytest tests/postgres` asks everything here too.
 """
 
 from __future__ import annotations
