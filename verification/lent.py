@@ -1,0 +1,98 @@
+"""Connections that outlast the life of a host, with every statement they have compiled.
+
+To read the schema and to compile the statements again was a third of what a life cost, and both are
+the same in all of them.
+
+Law 1  A connection is lent to one disk at a time. When it comes back it lets go of its log, its
+       pages and its lock: it finds on the next disk what a new connection would find there.
+Law 2  A cursor of an earlier life is closed: what a dead host still does reaches no other disk.
+Law 3  In doubt a connection is closed and not lent again: after an operation that failed, within a
+       transaction, or when SQLite does not let go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from duly.store.disk import STATEMENT_CACHE_MAX
+from verification.disk import NAME, MemoryDisk, MemoryVfs
+
+IDLE_MAX: Final = 4
+# To set one of these makes SQLite compile every statement again, also if it is set to what it was.
+FLAGS: Final = frozenset({"foreign_keys", "checkpoint_fullfsync", "trusted_schema"})
+
+
+class LentConnection(apsw.Connection):
+    """A connection that knows its cursors and which flags are set."""
+
+    def __init__(self, vfs: MemoryVfs) -> None:
+        super().__init__(NAME, vfs=vfs.name, statementcachesize=STATEMENT_CACHE_MAX)
+        self.on_vfs = vfs
+        self._cursors: list[apsw.Cursor] = []
+        self._flags: dict[str, Any] = {}
+
+    def cursor(self) -> apsw.Cursor:
+        """Give a cursor for as long as the connection is lent."""
+        self._cursors.append(super().cursor())
+        return self._cursors[-1]
+
+    def pragma(self, name: str, value: Any = None, *, schema: str | None = None) -> Any:
+        """Ask or set; a flag that is set like that already is left alone."""
+        if value is None:
+            return super().pragma(name, schema=schema)
+        if name in FLAGS:
+            if self._flags.get(name) == value:
+                return None
+            self._flags[name] = value
+        return super().pragma(name, value, schema=schema)
+
+    def is_let_go(self) -> bool:
+        """Let go of the disk; tell whether that went well."""
+        for cursor in self._cursors:
+            cursor.close(True)
+        self._cursors.clear()
+        try:
+            if self.in_transaction or self.pragma("journal_mode", "delete") != "delete":
+                return False
+            self.set_update_hook(None)
+            self.set_rollback_hook(None)
+            self.pragma("locking_mode", "normal")
+            self.pragma("user_version")  # a read gives the lock back
+            return self.file_control("main", apsw.SQLITE_FCNTL_RESET_CACHE, 0)
+        except apsw.Error:
+            return False
+
+
+_idle: list[LentConnection] = []
+
+
+class LendingDisk(MemoryDisk):
+    """A disk in memory whose connection is lent to the next one."""
+
+    def connect(self) -> apsw.Connection:
+        """Open the database, on a connection that knows its statements if there is one."""
+        if NAME not in self.files or not self.files[NAME].content:
+            lent = LentConnection(self.vfs)
+        elif _idle:
+            lent = _idle.pop()
+            self.take_vfs(lent.on_vfs)
+        else:
+            lent = LentConnection(self.vfs)
+        self._connection = lent
+        lent.pragma("locking_mode", "exclusive")
+        return lent
+
+    def drop(self) -> None:
+        """Let go of the connection as a killed process would, and lend it again."""
+        self.heal()
+        self.on_operation = lambda: None
+        lent = self._connection
+        if isinstance(lent, LentConnection) and not self.faults_met and lent.is_let_go():
+            self.leave_vfs()
+            if len(_idle) < IDLE_MAX:
+                _idle.append(lent)
+                return
+            lent.close()
+        super().drop()
