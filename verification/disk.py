@@ -91,12 +91,13 @@ class Change(NamedTuple):
 
     def apply(self, content: bytearray) -> None:
         """Make the change to a content."""
-        if self.is_truncation:
-            del content[self.offset :]
+        offset, data, is_truncation = self
+        if is_truncation:
+            del content[offset:]
             return
-        if self.offset > len(content):
-            content.extend(bytes(self.offset - len(content)))
-        content[self.offset : self.offset + len(self.data)] = self.data
+        if offset > len(content):
+            content.extend(bytes(offset - len(content)))
+        content[offset : offset + len(data)] = data
 
     def torn(self, chance: Chance) -> Change:
         """Return this write with only its first sectors."""
