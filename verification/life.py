@@ -93,7 +93,7 @@ class SimulatedEnv(VirtualEnv):
         await super().sleep(seconds)
 
 
-class QuickRunner(asyncio.Runner):
+class QuickRunner(asyncio.Runner):  # type: ignore[misc]  # Python does not call it final
     """A runner that handles no signals: whoever asks for a handler makes Python print the task."""
 
     def run(self, coro: Coroutine[Any, Any, R], *, context: Context | None = None) -> R:
