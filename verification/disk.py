@@ -393,6 +393,7 @@ class MemoryVfs(apsw.VFS):
         super().__init__(name, "")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        """Open a file."""
         plain = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert plain is not None, "a temporary file would escape the test"
         assert self.disk is not None, "the disk was released"
@@ -400,22 +401,23 @@ class MemoryVfs(apsw.VFS):
         return cast(apsw.VFSFile, self.handles[-1])
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        """Tell whether a file is there."""
         return self.disk is not None and pathname in self.disk.files
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        """Remove a file."""
         if self.disk is not None:
             self.disk.remove(filename)
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
+        """Return the name: there are no folders."""
         return name
 
 
 class _Handle:
     """One open file of a `MemoryDisk`."""
 
-    def __init__(
-        self, disk: MemoryDisk, name: str, on_close: Callable[[_Handle], None]
-    ) -> None:
+    def __init__(self, disk: MemoryDisk, name: str, on_close: Callable[[_Handle], None]) -> None:
         self._name = name
         self._on_close = on_close
         self.lead_to(disk)

@@ -12,14 +12,16 @@ Law 3  In doubt a connection is closed and not lent again: after an operation th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any, Final
 
 import apsw
 
-from duly.store.disk import STATEMENT_CACHE_MAX
 from verification.disk import NAME, MemoryDisk, MemoryVfs
 
 IDLE_MAX: Final = 4
+# apsw throws a statement away when so many others were run since: more than most scenarios run.
+CACHED_MAX: Final = 2048
 # To set one of these makes SQLite compile every statement again, also if it is set to what it was.
 FLAGS: Final = frozenset({"foreign_keys", "checkpoint_fullfsync", "trusted_schema"})
 
@@ -28,7 +30,7 @@ class LentConnection(apsw.Connection):
     """A connection that knows its cursors and which flags are set."""
 
     def __init__(self, vfs: MemoryVfs) -> None:
-        super().__init__(NAME, vfs=vfs.name, statementcachesize=STATEMENT_CACHE_MAX)
+        super().__init__(NAME, vfs=vfs.name, statementcachesize=CACHED_MAX)
         self.on_vfs = vfs
         self._cursors: list[apsw.Cursor] = []
         self._flags: dict[str, Any] = {}
@@ -65,7 +67,11 @@ class LentConnection(apsw.Connection):
             return False
 
 
-_idle: list[LentConnection] = []
+# By the size of a page and the number of the schema, which SQLite takes for proof that nothing has
+# to be compiled again.
+_idle: dict[bytes, list[LentConnection]] = defaultdict(list)
+PAGE_SIZE: Final = slice(16, 18)
+SCHEMA_NUMBER: Final = slice(40, 44)
 
 
 class LendingDisk(MemoryDisk):
@@ -73,16 +79,18 @@ class LendingDisk(MemoryDisk):
 
     def connect(self) -> apsw.Connection:
         """Open the database, on a connection that knows its statements if there is one."""
-        if NAME not in self.files or not self.files[NAME].content:
-            lent = LentConnection(self.vfs)
-        elif _idle:
-            lent = _idle.pop()
+        idle = _idle[self._kind()]
+        lent = idle.pop() if idle else LentConnection(self.vfs)
+        if lent.on_vfs is not self._vfs:
             self.take_vfs(lent.on_vfs)
-        else:
-            lent = LentConnection(self.vfs)
         self._connection = lent
         lent.pragma("locking_mode", "exclusive")
         return lent
+
+    def _kind(self) -> bytes:
+        """Name what a connection must have seen before to be lent to this disk."""
+        head = bytes(self.files[NAME].content[: SCHEMA_NUMBER.stop]) if NAME in self.files else b""
+        return head[PAGE_SIZE] + head[SCHEMA_NUMBER]
 
     def drop(self) -> None:
         """Let go of the connection as a killed process would, and lend it again."""
@@ -90,9 +98,8 @@ class LendingDisk(MemoryDisk):
         self.on_operation = lambda: None
         lent = self._connection
         if isinstance(lent, LentConnection) and not self.faults_met and lent.is_let_go():
-            self.leave_vfs()
-            if len(_idle) < IDLE_MAX:
-                _idle.append(lent)
-                return
-            lent.close()
+            idle = _idle[self._kind()]
+            if len(idle) < IDLE_MAX:
+                self.leave_vfs()
+                idle.append(lent)
         super().drop()

@@ -127,6 +127,7 @@ class _FleetRun:
             self._say(f"the simulation broke: {error!r}")
         for member in self._members:
             await member.bury()
+        self._server.database.close()
         return Ending(
             tuple(self._problems),
             tuple(self._trace),
