@@ -91,12 +91,13 @@ class Change(NamedTuple):
 
     def apply(self, content: bytearray) -> None:
         """Make the change to a content."""
-        if self.is_truncation:
-            del content[self.offset :]
+        offset, data, is_truncation = self
+        if is_truncation:
+            del content[offset:]
             return
-        if self.offset > len(content):
-            content.extend(bytes(self.offset - len(content)))
-        content[self.offset : self.offset + len(self.data)] = self.data
+        if offset > len(content):
+            content.extend(bytes(offset - len(content)))
+        content[offset : offset + len(data)] = data
 
     def torn(self, chance: Chance) -> Change:
         """Return this write with only its first sectors."""
@@ -198,7 +199,7 @@ class MemoryDisk:
         self._removed: dict[str, MemoryFile] = {}
         self._fault: Fault | None = None
         self._synchronous = synchronous
-        self._vfs = _MemoryVfs(self, f"memory{next(_numbers)}")
+        self._vfs: MemoryVfs | None = None
         self._connection: apsw.Connection | None = None
 
     # What a test does to the disk.
@@ -244,6 +245,27 @@ class MemoryDisk:
             self._connection.close()
         self.release()
 
+    # SQLite's way to it.
+
+    @property
+    def vfs(self) -> MemoryVfs:
+        """SQLite's way to this disk, made when it is needed."""
+        if self._vfs is None:
+            self._vfs = MemoryVfs(self, f"memory{next(_numbers)}")
+        return self._vfs
+
+    def take_vfs(self, vfs: MemoryVfs) -> None:
+        """Let a way that led to another disk lead to this one."""
+        assert self._vfs is None, "a disk has one way to it"
+        vfs.disk, self._vfs = self, vfs
+        for handle in vfs.handles:
+            handle.lead_to(self)
+
+    def leave_vfs(self) -> None:
+        """Let go of the way to this disk: it may lead to another one."""
+        self._connection = None
+        self._vfs = None
+
     # What `open_sqlite` asks of a disk.
 
     def take(self) -> None:
@@ -252,7 +274,7 @@ class MemoryDisk:
     def connect(self) -> apsw.Connection:
         """Open the database."""
         self._connection = apsw.Connection(
-            NAME, vfs=self._vfs.name, statementcachesize=STATEMENT_CACHE_MAX
+            NAME, vfs=self.vfs.name, statementcachesize=STATEMENT_CACHE_MAX
         )
         self._connection.pragma("locking_mode", "exclusive")
         return self._connection
@@ -271,7 +293,7 @@ class MemoryDisk:
         if NAME not in self.files or not self.files[NAME].content:
             return None
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return apsw.Connection(f"file:{NAME}?immutable=1", flags=flags, vfs=self._vfs.name)
+        return apsw.Connection(f"file:{NAME}?immutable=1", flags=flags, vfs=self.vfs.name)
 
     def log_head(self) -> bytes:
         """Read the first bytes of the log."""
@@ -304,10 +326,10 @@ class MemoryDisk:
 
         Python cannot see that a VFS and its disk only hold each other, and would free neither.
         """
-        if self._vfs.name in apsw.vfs_names():
+        if self._vfs is not None:
             self._vfs.unregister()
-        self._vfs.disk = None
-        self._connection = None
+            self._vfs.disk = None
+        self.leave_vfs()
 
     # What SQLite does to the disk.
 
@@ -361,38 +383,49 @@ class MemoryDisk:
         raise error
 
 
-class _MemoryVfs(apsw.VFS):
+class MemoryVfs(apsw.VFS):
     """SQLite's way to a `MemoryDisk`; clock and chance come from the system's own."""
 
     def __init__(self, disk: MemoryDisk, name: str) -> None:
         self.disk: MemoryDisk | None = disk
         self.name = name
+        self.handles: list[_Handle] = []  # that are open
         super().__init__(name, "")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        """Open a file."""
         plain = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert plain is not None, "a temporary file would escape the test"
         assert self.disk is not None, "the disk was released"
-        return cast(apsw.VFSFile, _Handle(self.disk, plain))
+        self.handles.append(_Handle(self.disk, plain, self.handles.remove))
+        return cast(apsw.VFSFile, self.handles[-1])
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        """Tell whether a file is there."""
         return self.disk is not None and pathname in self.disk.files
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        """Remove a file."""
         if self.disk is not None:
             self.disk.remove(filename)
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
+        """Return the name: there are no folders."""
         return name
 
 
 class _Handle:
     """One open file of a `MemoryDisk`."""
 
-    def __init__(self, disk: MemoryDisk, name: str) -> None:
-        self._disk = disk
+    def __init__(self, disk: MemoryDisk, name: str, on_close: Callable[[_Handle], None]) -> None:
         self._name = name
-        self._file = disk.open(name)
+        self._on_close = on_close
+        self.lead_to(disk)
+
+    def lead_to(self, disk: MemoryDisk) -> None:
+        """Be a handle of the file of that name on this disk."""
+        self._disk = disk
+        self._file = disk.open(self._name)
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         return bytes(self._file.content[offset : offset + amount])
@@ -429,4 +462,4 @@ class _Handle:
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
     def xClose(self) -> None:  # noqa: N802
-        pass
+        self._on_close(self)

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from duly.errors import StoreUnavailable
 from duly.store.base import Backend, Durability, Row, Transaction
 from duly.testing.crash import BEFORE, CrashingBackend, CrashPoints
-from verification.disk import MemoryDisk
+from verification.lent import LendingDisk
 
 R = TypeVar("R")
 S = TypeVar("S")  # what the oracles of a run see of its store
@@ -33,7 +33,7 @@ class AnswerLost(StoreUnavailable):
     """The store may have done what it was asked, or do it later; its answer was not heard."""
 
 
-class PointedDisk(MemoryDisk):
+class PointedDisk(LendingDisk):
     """A disk that says when its log is about to be synced, and can be told from another."""
 
     points: CrashPoints | None = None

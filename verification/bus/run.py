@@ -36,6 +36,7 @@ from verification.bus.record import Record
 from verification.bus.scenario import HEARD, LENGTH_MS, BusAction, BusDo, BusScenario
 from verification.bus.seen import BusSeen, see_bus
 from verification.disk import Loss, MemoryDisk
+from verification.lent import LendingDisk
 from verification.life import (
     CALM_ROUNDS,
     CALM_S,
@@ -279,7 +280,7 @@ def _is_at_rest(seen: BusSeen) -> bool:
 
 def newest_durable(disk: MemoryDisk) -> int:
     """Return the newest event that would be there if the power failed now."""
-    left = MemoryDisk(disk.cut_power(Loss.ALL, Dice(0)))
+    left = LendingDisk(disk.cut_power(Loss.ALL, Dice(0)))
     try:
         rows = left.connect().execute(schema().statements["newest_event"]).fetchall()
         return int(rows[0][0] or 0)

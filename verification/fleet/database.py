@@ -17,7 +17,8 @@ from duly.store import queries
 from duly.store.base import Transaction
 from duly.store.failure import explain
 from duly.store.transaction import NOT_OPEN, NamedTransaction
-from verification.disk import MemoryDisk
+from verification.disk import NAME, MemoryDisk
+from verification.lent import LendingDisk
 from verification.life import schema
 from verification.sight import Sight
 from verification.workflow.run import template
@@ -27,17 +28,17 @@ R = TypeVar("R")
 
 PATH: Final = "the server"
 PAGE_BYTES: Final = 1024  # a copy of a small database is small
-STATEMENTS_MAX: Final = 300  # so many stay compiled
+SETTINGS: Final = {"foreign_keys": True, "journal_mode": "memory", "synchronous": "off"}
 
 
 class Database:
     """One database, beginning with a copy."""
 
     def __init__(self, image: bytes) -> None:
-        connection = apsw.Connection(":memory:", statementcachesize=STATEMENTS_MAX)
-        connection.deserialize("main", image)
+        self._disk = LendingDisk({NAME: image})
+        connection = self._disk.connect()
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        for name, value in {"foreign_keys": True, "journal_mode": "memory"}.items():
+        for name, value in SETTINGS.items():
             connection.pragma(name, value)
         self._connection = connection
         self._execute = connection.cursor().execute
@@ -75,11 +76,11 @@ class Database:
 
     def copy(self) -> bytes:
         """Return everything in it, as it is now."""
-        return self._connection.serialize("main")
+        return bytes(self._disk.files[NAME].content)
 
     def close(self) -> None:
         """Give the memory back."""
-        self._connection.close()
+        self._disk.drop()
 
 
 @cache

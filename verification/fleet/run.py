@@ -50,7 +50,6 @@ LOOK_S: Final = 5.0
 GONE_S: Final = 600.0
 CALM_S: Final = (*(10.0,) * 6, 60.0, *(120.0,) * 6, *(600.0,) * 4, *(3600.0,) * 2)
 
-
 OnPoint = Callable[[Member, str], None]
 
 
@@ -127,6 +126,7 @@ class _FleetRun:
             self._say(f"the simulation broke: {error!r}")
         for member in self._members:
             await member.bury()
+        self._server.database.close()
         return Ending(
             tuple(self._problems),
             tuple(self._trace),

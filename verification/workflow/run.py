@@ -193,6 +193,10 @@ class _ScenarioRun(Lives):
 
     def _come_by(self, name: str, points: CrashPoints, disk: PointedDisk, host: Host) -> None:
         """Start the actions that waited for the host to come by here."""
+        if self._on_point is not None or self._doors or self._faults:
+            self._meet(name, points, disk, host)
+
+    def _meet(self, name: str, points: CrashPoints, disk: PointedDisk, host: Host) -> None:
         for action in [each for each in self._doors if each.at == name]:
             if action.times in (0, points.names[name]):
                 if action.times:
