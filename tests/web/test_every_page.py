@@ -79,7 +79,7 @@ OWN_WORDS: Final = frozenset(
         *("verb", "code", "status", "standing", "outcome", "language", "origin", "failure", "how"),
         *("scope", "asked", "proof", "answer", "waits", "proposal", "pid", "b", "key"),
         *("kind", "use", "mover", "moved_by", "step", "moves_on", "who", "topic"),
-        *("phase", "in_step", "risk", "reached", "event_status", "level"),
+        *("phase", "in_step", "risk", "reached", "event_status", "level", "chosen"),
     }
 )
 NAMES: Final = frozenset(

@@ -9,6 +9,7 @@ Law 2  A trial that was made is part of what is shown. So a second click, and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from starlette.responses import Response
 
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
-from duly.errors import Invalid
+from duly.errors import Invalid, NotFound
 from duly.faces.web.add import ask_settings
 from duly.faces.web.body import read_arguments
 from duly.faces.web.form import go
@@ -130,9 +131,10 @@ async def _list_users(session: Session, name: str) -> list[str]:
     flows: Any = await session.call("workflows", limit=USERS_MAX)
     found = []
     for each in flows:
-        grants: Any = await session.call("grants", workflow=each["name"])
-        if any(one["capability"] in own for one in grants):
-            found.append(str(each["name"]))
+        with suppress(NotFound):  # removed meanwhile
+            grants: Any = await session.call("grants", workflow=each["name"])
+            if any(one["capability"] in own for one in grants):
+                found.append(str(each["name"]))
     return found
 
 
