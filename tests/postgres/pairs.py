@@ -417,24 +417,25 @@ async def examine(isolation: Isolation, chosen: Iterable[Pair], seats: Seats) ->
 
 async def _sit(place: Place, chosen: list[Pair]) -> int:
     isolation, seats = Isolation(place), Seats()
-    began_s, wrong = time.monotonic(), 0
+    began_s, wrong = time.monotonic(), list[str]()
     for number_, pair in enumerate(chosen, 1):
-        for each in await examine(isolation, [pair], seats):
-            wrong += 1
-            print(each, flush=True)
+        found = await examine(isolation, [pair], seats)
+        wrong += found
+        print(*found, sep="\n", end="\n" * bool(found), flush=True)
         seats.never.clear()  # it has been said
         if number_ % 100 == 0:
-            said = f"{isolation.tried} interleavings, {isolation.waited} waited, {wrong} wrong"
+            said = f"{isolation.tried} interleavings, {isolation.waited} waited, {len(wrong)} wrong"
             print(f"{number_} of {len(chosen)} pairs: {said}", flush=True)
+    print(*wrong, sep="\n", end="\n" * bool(wrong))  # again: a proof keeps the end of this
     took_s = time.monotonic() - began_s
     cpu_s = time.process_time(), server_cpu_s(place.folder)
     print(f"{len(chosen)} pairs: {seats}; {len(APART)} left out for a reason")
     print(f"{isolation.tried} interleavings, {isolation.inside} of them inside a batch, ", end="")
     print(f"{isolation.waited} waited for a lock, ", end="")
-    print(f"{isolation.stale} refused as stale, {wrong} wrong; {took_s:.0f} s, ", end="")
+    print(f"{isolation.stale} refused as stale, {len(wrong)} wrong; {took_s:.0f} s, ", end="")
     print(f"{cpu_s[0]:.0f} s of processor time, and {cpu_s[1]:.0f} s of the server's")
     await isolation.close()
-    return wrong
+    return len(wrong)
 
 
 def main() -> int:
