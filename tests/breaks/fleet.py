@@ -104,9 +104,10 @@ async def _compare_nothing(self: Any) -> None:
     self.lapse(self.host_id)
 
 
-def _ask_once(self: Any, slot: Any, beside: Any) -> bool:
+def _ask_once(self: Any, slot: Any, beside: Any) -> Any:
     moved = slot.commit_seq
-    return bool(self._enter(beside, slot.host_id).commit_seq >= moved)
+    entered = self._enter(beside, slot.host_id)
+    return entered if entered.commit_seq >= moved else None
 
 
 def _guard_nothing(text: str, place: int | None = None) -> str:
@@ -283,7 +284,7 @@ BREAKS = (
     Break(
         "S1",
         "duly.store.postgres_session",
-        "ServerSession._was_committed",
+        "ServerSession._ask",
         _ask_once,
         (
             f"{UNHEARD}::test_a_deadlock_while_asking_does_not_run_a_committed_write_again",

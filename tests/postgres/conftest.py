@@ -6,14 +6,18 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from duly.env import Loop
+from duly.store import Store
+from duly.store.postgres import PostgresBackend, open_postgres
+from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.server import start, stop
-from tests.postgres.world import Place
+from tests.postgres.world import HOST, LEASE_MS, TIMES, Place
 
 
 @contextmanager
@@ -58,3 +62,28 @@ def place(server_folder: Path) -> Iterator[Place]:
     made = Place(server_folder, str(os.getpid()))
     yield made
     made.close()
+
+
+@pytest.fixture
+def proxy(place: Place) -> Iterator[Proxy]:
+    with proxied(place.folder) as made:
+        yield made
+
+
+@pytest.fixture
+async def env() -> AsyncIterator[Loop]:
+    made = Loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def backend(place: Place, proxy: Proxy, env: Loop) -> AsyncIterator[PostgresBackend]:
+    """A backend of a host that is here, over a line that can be cut."""
+    name = place.make()
+    opened = await open_postgres(proxy.address(name), env)
+    await Store(opened).join(HOST, now=0, lease_ms=LEASE_MS)
+    opened.write_as(lambda: HOST, TIMES)
+    yield opened
+    await opened.close()
+    place.give_back(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator
 from threading import Thread
 from typing import Any
 
@@ -19,39 +18,11 @@ from duly.store import Store, statements
 from duly.store.base import Durability, Transaction
 from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.slot import Entered, HostSlots, Slot, enter
-from tests.postgres.proxy import Cut, Proxy, proxied
+from tests.postgres.proxy import Cut, Proxy
 from tests.postgres.stand import PATIENCE_S, until
-from tests.postgres.world import Place, say
+from tests.postgres.world import HOST, LEASE_MS, OTHER, TIMES, Place, say
 
-HOST, OTHER = "host_1", "host_2"
-LEASE_MS = 60_000
-TIMES = LeaseTimes(LEASE_MS)
 RIDER, BARRIER, READ = Durability.RIDER, Durability.BARRIER, Durability.READ
-
-
-@pytest.fixture
-def proxy(place: Place) -> Iterator[Proxy]:
-    with proxied(place.folder) as made:
-        yield made
-
-
-@pytest.fixture
-async def env() -> AsyncIterator[Loop]:
-    made = Loop()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def backend(place: Place, proxy: Proxy, env: Loop) -> AsyncIterator[PostgresBackend]:
-    """A backend of a host that is here, over a line that can be cut."""
-    name = place.make()
-    opened = await open_postgres(proxy.address(name), env)
-    await Store(opened).join(HOST, now=0, lease_ms=LEASE_MS)
-    opened.write_as(lambda: HOST, TIMES)
-    yield opened
-    await opened.close()
-    place.give_back(name)
 
 
 def take(tx: Transaction) -> int:
@@ -287,64 +258,6 @@ async def test_a_write_that_is_acknowledged_after_a_comparison_is_compared_too(
         other.run(take, BARRIER, backend.beside, HOST)
 
 
-async def test_a_late_entry_under_a_former_id_drops_nothing_of_the_new_one(
-    backend: PostgresBackend, proxy: Proxy
-) -> None:
-    """H10: a connection that was slow enters when its process is another host already."""
-    slow, other = backend._sessions[:2]
-    plain = backend.alone()
-    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
-    backend.write_as(lambda: OTHER, TIMES)
-    other.run(take, BARRIER, backend.beside, OTHER)
-    slow.run(take, BARRIER, backend.beside, HOST)
-    await plain.transact(
-        lambda tx: say(tx, f"update slot set commit_seq = 0 where host = '{OTHER}' returning 1"),
-        BARRIER,
-    )
-    await plain.close()
-    proxy.hang_up()
-    with pytest.raises(StoreOlder):
-        other.run(take, BARRIER, backend.beside, OTHER)
-
-
-async def test_a_write_of_a_former_id_that_is_acknowledged_late_is_compared(
-    backend: PostgresBackend,
-) -> None:
-    """H10: an old server answers it when the process has met the new one as another host."""
-    slow, other = backend._sessions[:2]
-    plain = backend.alone()
-    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
-    slow.run(take, BARRIER, backend.beside, HOST)
-
-    def meanwhile(tx: Transaction) -> None:
-        backend.write_as(lambda: OTHER, TIMES)
-        other.run(lambda tx: None, RIDER, backend.beside, OTHER)
-
-    slow.run(meanwhile, BARRIER, backend.beside, HOST)
-    await plain.transact(
-        lambda tx: say(tx, f"update slot set commit_seq = 1 where host = '{HOST}' returning 1"),
-        BARRIER,
-    )
-    await plain.close()
-    with pytest.raises(StoreOlder):
-        other.run(take, BARRIER, backend.beside, OTHER)
-
-
-async def test_what_a_former_id_was_told_is_compared_once(backend: PostgresBackend) -> None:
-    """H10: its counters go with it when it is evicted, and are no sign of a loss by then."""
-    slow, other = backend._sessions[:2]
-    plain = backend.alone()
-    await Store(plain).join(OTHER, now=0, lease_ms=LEASE_MS)
-    slow.run(take, BARRIER, backend.beside, HOST)
-    backend.write_as(lambda: OTHER, TIMES)
-    other.run(take, BARRIER, backend.beside, OTHER)
-    slow.run(take, BARRIER, backend.beside, HOST)
-    other.run(take, BARRIER, backend.beside, OTHER)
-    assert not backend.beside.slots.must_compare
-    assert {each.host_id for each in backend.beside.slots.by_place.values()} == {OTHER}
-    await plain.close()
-
-
 async def test_a_host_that_a_promoted_standby_does_not_know_says_that_the_store_is_older(
     backend: PostgresBackend, proxy: Proxy
 ) -> None:
@@ -432,16 +345,17 @@ async def test_a_forked_child_leaves_the_connections_to_its_parent(
 
 
 class _Interrupted(dict[tuple[str, int], Slot]):
-    """Counters that another thread writes while they are gone through."""
+    """Counters that another thread writes while one is added."""
 
     def __init__(self, slots: HostSlots) -> None:
         super().__init__()
         self._other = Thread(target=slots.keep, args=(entered(2),))
 
-    def items(self) -> Any:
-        self._other.start()
-        self._other.join(0.1)  # one that waits for its turn is not waited for
-        return super().items()
+    def __or__(self, other: Any) -> Any:
+        if self._other.ident is None:
+            self._other.start()
+            self._other.join(0.1)  # one that waits for its turn is not waited for
+        return super().__or__(other)
 
     def end(self) -> None:
         self._other.join()

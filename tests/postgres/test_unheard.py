@@ -19,8 +19,8 @@ from duly.store.postgres import PostgresBackend, open_postgres
 from duly.store.postgres_session import TRIES_MAX, ServerSession
 from tests.postgres.proxy import Cut, Proxy, proxied
 from tests.postgres.server import superuser
-from tests.postgres.test_slot import BARRIER, HOST, LEASE_MS, TIMES, last, take
-from tests.postgres.world import Place, say
+from tests.postgres.test_slot import BARRIER, last, take
+from tests.postgres.world import HOST, LEASE_MS, TIMES, Place, say
 
 Entry = Callable[[], None]
 

@@ -18,8 +18,7 @@ from duly.store.postgres_session import BATCH_CHARS_MAX, BATCH_MAX, ServerSessio
 from tests.postgres.server import address
 from tests.postgres.stand import KEY, Outside, database, deploy, opened
 from tests.postgres.test_rolled_back import evict
-from tests.postgres.test_slot import HOST, LEASE_MS, TIMES
-from tests.postgres.world import Place
+from tests.postgres.world import HOST, LEASE_MS, TIMES, Place
 from tests.store.exam import SCHEMA
 from tests.store.virtual import VirtualEnv
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from duly.rules.lease import LeaseTimes
 from duly.store import Store
 from duly.store.base import Row, Transaction
 from duly.store.mark import MARKS
@@ -22,6 +23,9 @@ from tests.postgres.server import ROLE, address, superuser
 from tests.store.exam import SCHEMA, Dump, World
 from tests.store.virtual import VirtualEnv
 
+HOST, OTHER = "host_1", "host_2"
+LEASE_MS = 60_000
+TIMES = LeaseTimes(LEASE_MS)
 EMPTY = "empty"
 FIRST_WITH_STRATEGY = 150_000
 SPARE_MAX = 4  # databases that a process keeps for its next worlds, each with a session

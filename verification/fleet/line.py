@@ -221,7 +221,7 @@ class CountedBackend:
         self, number: int, host_id: str, body: Callable[[Transaction], R], durability: Durability
     ) -> R:
         slot = await self._enter(number, host_id)
-        entries, (_, life) = self._slots.entries, self._entered[number]
+        began, (_, life) = self._slots.moment, self._entered[number]
         seen = Slot(slot.number, slot.host_id, slot.session, 0)  # it is entered anew meanwhile
         values: list[R] = []
 
@@ -233,7 +233,7 @@ class CountedBackend:
         def heard() -> None:
             """Note it at once, as a connection does: its caller may be cancelled meanwhile."""
             slot.commit_seq += 1
-            self._slots.tell(slot, durability, entries)
+            self._slots.tell(slot, durability, began)
 
         counted.__name__ = name_of(body)
         try:
@@ -254,7 +254,7 @@ class CountedBackend:
             self._line.server.believe(lost.request, is_committed=is_committed)
             if not is_committed:
                 raise ConnectionLost("It is not committed, and will not be.") from lost
-            self._slots.tell(slot, durability, entries)
+            self._slots.tell(slot, durability, began)
             return values[-1]
 
     async def _enter(self, number: int, host_id: str) -> Slot:
@@ -277,6 +277,11 @@ class CountedBackend:
         slot = self._slots.keep(entered, is_new=is_new, is_former=is_former)
         self._entered[number] = slot, life
         return slot
+
+    @property
+    def has_former(self) -> bool:
+        """Tell whether what a former id was told is still compared."""
+        return self._slots.has_former
 
     async def compare(self) -> None:
         """Compare on the connection of the lease, as `PostgresBackend.compare_for` does."""

@@ -214,7 +214,7 @@ class Member:
             self.env.spawn(self._ping(counted, note), "ping")
 
         self.lease.renewed = renewed
-        self.lease.refused = lambda: self._ping(counted, note)
+        self.lease.refused = lambda: self._compare(counted)
         store = Store(counted)
         sheet = _kind(self._has_long_keys)(
             self._outside,
@@ -236,10 +236,16 @@ class Member:
         with suppress(StoreError):
             try:
                 await backend.transact(note, Durability.RIDER)
+                if backend.has_former:
+                    await backend.transact(note, Durability.BARRIER)
             except StoreUnavailable:
                 if self.is_cut or not self.is_refused:  # the lease has no connection either
                     raise
                 await backend.compare()
+
+    async def _compare(self, backend: CountedBackend) -> None:
+        with suppress(StoreError):
+            await backend.compare()
 
     def _end(self) -> None:
         self._tell(f"host {self.number} ends its process: its lease is over and a send is out")

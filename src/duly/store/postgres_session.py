@@ -22,7 +22,7 @@ from psycopg.pq import TransactionStatus
 
 from duly.env import Env
 from duly.errors import DulyError, Fenced, StoreOlder, StoreUnavailable
-from duly.rules.lease import DEFAULT_TIMES, RENEW_MS, LeaseTimes
+from duly.rules.lease import DEFAULT_TIMES, LeaseTimes
 from duly.rules.seal import OPEN_KEY
 from duly.store.base import Durability, Row, Transaction
 from duly.store.inquiry import ResultTable, Show
@@ -44,15 +44,13 @@ FIRST: Final = "before_"  # a statement of this name and another's is run before
 
 OF_LEASE: Final = -1  # the number of the slot that is entered on the connection of the lease
 
-# How soon a server that is cut off is noticed; what the URL says wins. A renewal that is sent into
-# a hung line ends while there is time for another one.
+# How soon a server that is cut off is noticed; what the URL says wins.
 CONNECTING: Final = {
     "application_name": "duly",
     "connect_timeout": 10,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
-    "tcp_user_timeout": RENEW_MS,
     "target_session_attrs": "read-write",
 }
 
@@ -300,11 +298,11 @@ class ServerSession:
         connection, line = self._open()
         statements = self._reading if is_read else self._writing
         transaction = PostgresTransaction(line, statements, beside)
-        slot, is_sent, entries = None, False, 0
+        slot, is_sent, began = None, False, (0, 0)
         try:
             if host_id is not None:
                 slot = self._enter(beside, host_id)
-                entries = beside.slots.entries
+                began = beside.slots.moment
             transaction.begin(*_begin(durability, beside.times))
             if slot is not None:
                 transaction.count(slot)
@@ -323,19 +321,25 @@ class ServerSession:
                 error = psycopg.OperationalError(str(error))
             if is_sent and not is_read and slot is None:  # nothing was counted
                 raise _unknown(error) from error
-            if not is_sent or slot is None or not self._was_committed(slot, beside):
+            # It is told of the slot that was entered to ask: the one before may be dropped.
+            slot = None if not is_sent or slot is None else self._ask(slot, beside)
+            if slot is None:
                 raise _NotCommitted(error) from error
         if slot is not None:
-            beside.slots.tell(slot, durability, entries)
+            beside.slots.tell(slot, durability, began)
         return value
 
-    def _was_committed(self, slot: Slot, beside: Beside) -> bool:
-        """Ask on a new connection whether the write whose answer was lost is there (law 4)."""
+    def _ask(self, slot: Slot, beside: Beside) -> Slot | None:
+        """Ask on a new connection for a write whose answer was lost: its slot, if it is there.
+
+        See law 4.
+        """
         moved = slot.commit_seq
         ended = failed = 0
         while True:
             try:
-                return self._enter(beside, slot.host_id).commit_seq >= moved
+                entered = self._enter(beside, slot.host_id)
+                return entered if entered.commit_seq >= moved else None
             except StoreOlder:
                 raise
             except (errors.DeadlockDetected, errors.SerializationFailure) as error:
@@ -418,6 +422,16 @@ def dial(url: str) -> psycopg.Connection[Row]:
     """Connect to a server; what the URL does not say is said by Duly."""
     given: dict[str, Any] = {**CONNECTING, **conninfo_to_dict(url)}
     return psycopg.connect(make_conninfo("", **given), autocommit=True)
+
+
+def hasten(url: str, ends_ms: int) -> str:
+    """Let a line end when what was sent into it is not taken for so long.
+
+    It is for small writes alone. A large one fills the line while it waits for a lock, and the
+    kernel cannot tell such a line from one that hangs. What the URL says wins.
+    """
+    given: dict[str, Any] = {"tcp_user_timeout": ends_ms, **conninfo_to_dict(url)}
+    return make_conninfo("", **given)
 
 
 def _begin(durability: Durability, times: LeaseTimes) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ Law 3  Each entry compares what all connections of the host were told. A counter
        A write may be acknowledged by the old server when the host has compared on the new one. Then
        the next write of the host compares again. So it does when the server was started anew under
        a connection, as through a pooler that lends others for each transaction (`fleet.py`).
-       What a former id of the process is told is compared under the present one, however late.
+       What a former id of the process is told is compared under the present one, however late, and
+       again until a barrier was acknowledged under that one, which a loss would show as well.
 Law 4  A counter below another write that was acknowledged shows riders that a server lost when it
        died. Their host has lost track of its runs, and claims them anew (R7).
 Law 5  A host that has compared on the server's timeline says so in its row. A host whose lease was
@@ -43,6 +44,7 @@ class Slot:
     commit_seq: int
     told_seq: int = 0  # of the last write that was acknowledged
     barrier_seq: int = 0  # of the last barrier among them
+    compared: int | None = None  # of a former id: since which comparison under a later one
 
     @property
     def place(self) -> tuple[str, int]:
@@ -56,7 +58,7 @@ class Slot:
 
     def tell(self, durability: Durability) -> None:
         """Note that the last write was acknowledged."""
-        self.told_seq = self.commit_seq
+        self.told_seq, self.compared = self.commit_seq, None
         if durability is Durability.BARRIER:
             self.barrier_seq = self.commit_seq
 
@@ -77,12 +79,14 @@ class Entered:
 class HostSlots:
     """What a host knows of all its counters, and the timeline on which it compared them last."""
 
+    host_id: str = ""  # the one under which it has
     timeline: int | None = None
     started: int | None = None  # the start of the server since which it has
     by_place: dict[tuple[str, int], Slot] = field(default_factory=dict)
     given_up: frozenset[str] = frozenset()  # ids under which the host writes nothing more
     lacks_riders: bool = False  # the host has not been told of it yet
     entries: int = 0  # how many new connections have entered
+    comparisons: int = 0  # how often what was told was compared under the present id
     late: int = 0  # writes that were acknowledged when another connection had entered meanwhile
     compared: int = 0  # so many of them the host has compared
     # Connections enter in threads of their own; a counter that is left out is never compared.
@@ -97,14 +101,34 @@ class HostSlots:
         """
         return self.late > self.compared
 
-    def tell(self, slot: Slot, durability: Durability, entries: int) -> None:
-        """Note that a write was acknowledged, which began when so many connections had entered."""
+    @property
+    def moment(self) -> tuple[int, int]:
+        """How many connections have entered, and how often the host has compared, by now."""
+        return self.entries, self.comparisons
+
+    def tell(self, slot: Slot, durability: Durability, began: tuple[int, int]) -> None:
+        """Note that a write was acknowledged, which began at that moment."""
+        entries, comparisons = began
         with self._keeping:
             slot.tell(durability)
-            is_kept = slot.host_id in self.given_up or slot.place in self.by_place
-            self.late += entries != self.entries or not is_kept
-            if not is_kept:  # its host has another id by now, under which it was compared before
-                self.by_place = self.by_place | {slot.place: slot}
+            is_present = slot.host_id == self.host_id
+            self.late += entries != self.entries or not is_present
+            if slot.host_id in self.given_up:
+                return
+            # A host that has another id by now may have dropped it.
+            kept = self.by_place | {slot.place: slot}
+            if is_present and durability is Durability.BARRIER:
+                kept = {
+                    place: each
+                    for place, each in kept.items()
+                    if each.compared is None or each.compared > comparisons
+                }
+            self.by_place = kept
+
+    @property
+    def has_former(self) -> bool:
+        """Tell whether what a former id was told is still compared: a barrier would end that."""
+        return any(each.host_id != self.host_id for each in self.by_place.values())
 
     def see(self, started: int | None) -> None:
         """Note which start of the server a connection has found: it may outlast one."""
@@ -124,16 +148,17 @@ class HostSlots:
             if known is not None:
                 known.session, known.commit_seq = slot.session, slot.commit_seq
                 slot = known
-            left = {
-                place: each
-                for place, each in self.by_place.items()
-                if each.host_id == slot.host_id or is_former or each not in entered.told
-            }
-            self.by_place = left | {slot.place: slot}
+            self.by_place = self.by_place | {slot.place: slot}
+            others = [each for each in self.by_place.values() if each.host_id != slot.host_id]
             if not is_former:
+                self.host_id = slot.host_id
                 self.timeline, self.started = entered.timeline, entered.started
                 self.compared = max(self.compared, entered.compared)
-            self.late += any(each.host_id != slot.host_id for each in left.values())
+                self.comparisons += 1
+                for each in others:
+                    if each.compared is None and each in entered.told:
+                        each.compared = self.comparisons
+            self.late += any(each.compared is None for each in others)
             if entered.lacks_riders:
                 self.lacks_riders = True
                 for each in self.by_place.values():
