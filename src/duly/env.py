@@ -146,6 +146,12 @@ class Env(Protocol):
         threads of its own, so that no barrier ever waits behind it.
         """
 
+    async def call_leasing(self, function: Callable[[], R]) -> R:
+        """Run a function that blocks in the one thread that is for the lease of a host (H2).
+
+        The lease never waits for a thread that other work occupies.
+        """
+
     async def compute(self, function: Callable[[], R]) -> R:
         """Run a long computation in a thread, so that the event loop goes on; one at a time.
 
@@ -159,6 +165,7 @@ class Loop:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
         self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
+        self._leasing = ThreadPoolExecutor(1, thread_name_prefix="duly-lease")
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_id = 0
         self.lag = Lag()
@@ -166,9 +173,10 @@ class Loop:
 
     def abandon(self) -> None:
         """Take threads of its own in a forked child, where the parent's do not exist (H1)."""
-        fork.leak((self._threads, self._computing))
+        fork.leak((self._threads, self._computing, self._leasing))
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS_MAX, thread_name_prefix="duly")
         self._computing = ThreadPoolExecutor(1, thread_name_prefix="duly-compute")
+        self._leasing = ThreadPoolExecutor(1, thread_name_prefix="duly-lease")
 
     def now_ms(self) -> int:
         """Return the machine's wall clock."""
@@ -230,6 +238,10 @@ class Loop:
         """Run the function in one of a few threads of our own."""
         return await self._in_thread(self._threads, function)
 
+    async def call_leasing(self, function: Callable[[], R]) -> R:
+        """Run the function in the one thread that is for the lease."""
+        return await self._in_thread(self._leasing, function)
+
     async def compute(self, function: Callable[[], R]) -> R:
         """Run the function in the one thread that is for this."""
         return await self._in_thread(self._computing, function)
@@ -254,6 +266,7 @@ class Loop:
         """Let the threads end; a function still running is waited for."""
         self._threads.shutdown(wait=True)
         self._computing.shutdown(wait=True)
+        self._leasing.shutdown(wait=True)
 
 
 async def give_turn() -> None:

@@ -1,7 +1,7 @@
 """A host's place in a fleet: its lease, its right to write, and the bell of the hosts (H2, H9).
 
-Law 1  The lease has a connection of its own: neither a write of the host nor what is done after a
-       promotion holds up its renewal.
+Law 1  The lease has a connection and a thread of its own: neither a write of the host nor what is
+       done after a promotion holds up its renewal, nor do lines that hang.
 Law 2  Every write of the host is refused when the host was evicted (`postgres_session`).
 Law 3  What this host cannot do with its memory of runs when the lease is over, it does not do: it
        comes back as another host, or its process ends (`engine/lease.py`).
@@ -13,11 +13,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duly.bus.dispatcher import Dispatcher
 from duly.connectors.offering import Offering
@@ -73,7 +73,14 @@ class Fleet:
         self._env = env
         self._vault = vault
         self._reading: asyncio.Task[None] | None = None
-        self._plain, self._leasing = backend.alone(), backend.alone()
+        self._looking: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._comparing: asyncio.Task[None] | None = None
+        self._unable_ms: int | None = None  # since when this host has not been able to write
+        self._is_unable_said = False
+        # What is sent here is small, so a line that does not take it hangs.
+        self._plain, self._leasing = (backend.alone(times.renew_ms) for _ in range(2))
+        self._leasing.call = env.call_leasing
         for each in (self._plain, self._leasing):
             # What waits here must not outlast the lease.
             each.beside.times = LeaseTimes(times.lease_ms // 3)
@@ -105,7 +112,7 @@ class Fleet:
             dispatcher.doubt()
 
         def renewed() -> None:
-            self._read_secrets()
+            self._renewed()
             # A host that died while it called no handler has told no one what is free now (H8).
             dispatcher.hear()
 
@@ -124,38 +131,68 @@ class Fleet:
         await self._vault.agree(self._backend.agree_on_key)
         self._bell.open()
 
-    def _read_secrets(self) -> None:
-        """See what other hosts have set (H12); a secret is known here within a renewal."""
-        if self._reading is None or self._reading.done():
-            self._reading = self._env.spawn(self._read_again(), "duly secrets")
+    def _renewed(self) -> None:
+        """See what other hosts have set (H12), and what has become of the server (H10).
 
-    async def _read_again(self) -> None:
-        # All hosts wait for the first after a start of the server, so nothing keeps it back.
-        for each in (self._look, partial(self._vault.read_again, Store(self._plain))):
-            try:
-                await each()
-            except StoreError as error:
-                log.info("what other hosts changed could not be read yet: %s", error)
+        A secret is known here within a renewal. Neither waits for the other: a line may hang.
+        """
+        if self._looking is None or self._looking.done():
+            self._looking = self._env.spawn(self._try(self._look), "duly look")
+        if self._reading is None or self._reading.done():
+            read = partial(self._vault.read_again, Store(self._plain))
+            self._reading = self._env.spawn(self._try(read), "duly secrets")
+
+    async def _try(self, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except StoreError as error:
+            log.info("what other hosts changed could not be read yet: %s", error)
 
     async def _look(self) -> None:
         """Hear that the server is another, or older; all hosts wait for that (H10).
 
         Where the server lets no connection in but that of the lease, or a line hangs, it is
-        compared there.
+        compared there. A write that hangs is left to its end: no other begins beside it, and what
+        it finds is not forgotten.
         """
-        try:
-            async with asyncio.timeout(self.lease.times.renew_ms / 1000):
-                await self._write()
-        except (Fenced, StoreOlder):
-            raise
-        except (StoreError, TimeoutError) as error:
-            log.info(
-                "what this host was told is compared on the connection of its lease: %s", error
-            )
-            await self._compare_by_lease()
+        cause = "its connections give no answer"
+        writing = self._writing
+        if writing is None or writing.done():
+            writing = self._writing = self._aside(self._write(), "duly write")
+            await asyncio.wait([writing], timeout=self.lease.times.renew_ms / 1000)
+        if writing.done():
+            try:
+                writing.result()
+            except (Fenced, StoreOlder):
+                raise
+            except StoreError as error:
+                cause = str(error)
+            else:
+                self._unable_ms, self._is_unable_said = None, False
+                return
+        self._say_unable(cause)
+        await self._compare_by_lease()
+
+    def _say_unable(self, cause: str) -> None:
+        """Say once that this host renews its lease and has written nothing for a whole one."""
+        now = self._env.monotonic_ms()
+        self._unable_ms = now if self._unable_ms is None else self._unable_ms
+        if now - self._unable_ms >= self.lease.times.lease_ms and not self._is_unable_said:
+            self._is_unable_said = True
+            told = "this host keeps its lease, but has not been able to write for %d s: %s"
+            log.warning(told, (now - self._unable_ms) // 1000, cause)
+
+    def _aside(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start what its caller may stop waiting for; what it raises is read, at least here."""
+        task = self._env.spawn(work, name)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
     async def _write(self) -> None:
-        """Write something: an idle host hears of it, too."""
+        """Write something: an idle host hears of it, too.
+
+        A barrier under its present id ends the comparing of what it was told under a former one.
+        """
         slots = self._backend.beside.slots
 
         def look(tx: Transaction) -> int | None:
@@ -163,7 +200,9 @@ class Fleet:
             return tx.started
 
         slots.see(await self._backend.transact(look, Durability.RIDER))
-        if slots.must_compare:  # the server was started anew under this connection
+        if slots.has_former:
+            await self._backend.transact(self._note, Durability.BARRIER)
+        elif slots.must_compare:  # the server was started anew under this connection
             await self._backend.transact(self._note, Durability.RIDER)
 
     async def _compare_by_lease(self) -> None:
@@ -185,9 +224,14 @@ class Fleet:
             log.warning("%s", say_blind(moment(since), BlindCause.PROMOTION))
 
     async def _compare(self) -> None:
-        """Compare what this host was told with what is there; it may be older (H10)."""
+        """Compare what this host was told with what is there; it may be older (H10).
+
+        The connection of the lease has just given an answer. What is found is not forgotten if the
+        lease does not wait for it.
+        """
+        self._comparing = self._aside(self._compare_by_lease(), "duly compare")
         with suppress(StoreError):
-            await self._look()
+            await asyncio.shield(self._comparing)
 
     async def _note_older(self, beside: PostgresBackend) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).
@@ -199,8 +243,11 @@ class Fleet:
 
     async def close(self) -> None:
         """Tell the others to look at what this host has given back, and hang up."""
-        if self._reading is not None:
-            await asyncio.wait([self._reading])
+        if self._looking is not None:
+            await asyncio.wait([self._looking])  # it may yet begin a write
+        begun = (self._writing, self._comparing, self._reading)
+        if open_still := [each for each in begun if each is not None]:
+            await asyncio.wait(open_still)
         self._bell.ring(ALL)
         await self._bell.close()
         await self._plain.close()

@@ -59,6 +59,10 @@ class VirtualEnv:
         self.blocking_calls += 1
         return function()
 
+    async def call_leasing(self, function: Callable[[], R]) -> R:
+        """Run it as any function that blocks."""
+        return await self.call_blocking(function)
+
     async def compute(self, function: Callable[[], R]) -> R:
         return function()
 

@@ -38,7 +38,7 @@ from duly.store.base import Durability, Row, Transaction, Watchers
 from duly.store.dialect import number, postgres_schema, postgres_step
 from duly.store.inquiry import ResultTable, Show, check_text
 from duly.store.migrate import find_steps, oldest_able
-from duly.store.postgres_session import Beside, ServerSession, dial
+from duly.store.postgres_session import Beside, ServerSession, dial, hasten
 from duly.store.seal import list_keys, put_keys
 from duly.store.slot import NAME
 from duly.store.sqlite import Schema, default_schema
@@ -62,6 +62,7 @@ class PostgresBackend:
 
     def __init__(self, url: str, env: Env, schema: Schema, connections: int = CONNECTIONS) -> None:
         self._env = env
+        self.call = env.call_blocking  # where a transaction runs
         self._url = url
         self._schema = schema
         statements = dict(schema.statements)
@@ -99,9 +100,13 @@ class PostgresBackend:
         """Leave every connection to the parent process."""
         self._is_forked = True
 
-    def alone(self) -> Self:
-        """Make a backend of one connection on the same server: no other write holds it up."""
-        return type(self)(self._url, self._env, self._schema, connections=1)
+    def alone(self, ends_ms: int | None = None) -> Self:
+        """Make a backend of one connection on the same server: no other write holds it up.
+
+        It may end a line that hangs for so long.
+        """
+        url = self._url if ends_ms is None else hasten(self._url, ends_ms)
+        return type(self)(url, self._env, self._schema, connections=1)
 
     def write_as(self, find_host: Callable[[], str], times: LeaseTimes) -> None:
         """Let every write be one of this host, and be refused when the host is gone (H2)."""
@@ -246,7 +251,7 @@ class PostgresBackend:
             if not job.cancelled():
                 job.exception()
 
-        job = asyncio.ensure_future(self._env.call_blocking(begin))
+        job = asyncio.ensure_future(self.call(begin))
         job.add_done_callback(hear)
         try:
             result = await asyncio.shield(job)

@@ -115,6 +115,10 @@ class VirtualEnv(Loop):
         await self.sleep(0)
         return function()
 
+    async def call_leasing(self, function: Callable[[], R]) -> R:
+        """Run it as any function that blocks."""
+        return await self.call_blocking(function)
+
     async def compute(self, function: Callable[[], R]) -> R:
         """Run the function here and now, after others had their turn."""
         if threading.get_ident() != self._thread:
