@@ -52,12 +52,20 @@ from tests.store.test_exam_complete import VERBS, sat_trials
 PATIENCE_S: Final = 60.0
 # Only one host does this, before it is one: it writes what no other host writes.
 NOT_BESIDE: Final = frozenset({"recover_bus"})
+NO_CALL: Final = (
+    "no store has both states: a slip is about a call that waits, and a run that commits what it"
+    " read has none; the two verbs sit together in other cases of theirs"
+)
 # What each pair finds is no fault, for a reason.
 APART: Final = {
     ("hold_subscribers", "finish_delivery_and begin the next of the lane"): (
         "the next is begun without a host, as on a file, for a host that is gone; on a server the"
         " first statement of a host that is gone is refused (`test_slot.py`)"
     ),
+    ("commit_run_with what it read", "move_slip"): NO_CALL,
+    ("commit_producer_with what it read", "move_slip"): NO_CALL,
+    ("move_slip", "commit_run_with what it read"): NO_CALL,
+    ("move_slip", "commit_producer_with what it read"): NO_CALL,
 }
 # A host joins once under its id.
 ONCE: Final = frozenset({"join"})

@@ -69,7 +69,7 @@ def answer(call: ScriptCall) -> Json:
         return "2026-11-16T08:00:00Z"
     if call.path == "publish":
         return None
-    return {"$page": True, "items": [], "last_cursor": "c1"}
+    return {"$page": True, "items": [], "last_cursor": "c1", "has_more": False}
 
 
 async def step(sandbox: Sandbox, loaded: Loaded, handler: str, which: Step, *args: Any) -> Story:
