@@ -211,7 +211,7 @@ class Fleet:
         try:
             await self._leasing.compare_for(self._backend, host_id)
         except StoreOlder:
-            await self._note_older(self._leasing)
+            await self._note_older(self._leasing, host_id)
             self._backend.beside.slots.give_up(host_id)
             raise
 
@@ -233,13 +233,18 @@ class Fleet:
         with suppress(StoreError):
             await asyncio.shield(self._comparing)
 
-    async def _note_older(self, beside: PostgresBackend) -> None:
+    async def _note_older(self, beside: PostgresBackend, host_id: str | None) -> None:
         """Pause everything in a store that lost what it had confirmed, and come as another (H10).
 
-        The claims of this host may be among what is lost, so it keeps none of them.
+        The claims of this host may be among what is lost, so it keeps none of them. The pool and
+        the lease may both find it out: the later one does nothing to the host that came since.
         """
+        slots = self._backend.beside.slots
+        if slots.has_given_up(host_id):
+            return
         await note_restore(Store(beside), self._env, is_lost=True)
-        self.lease.lapse(self.lease.host_id)
+        if not slots.has_given_up(host_id):
+            self.lease.lapse(self.lease.host_id)
 
     async def close(self) -> None:
         """Tell the others to look at what this host has given back, and hang up."""

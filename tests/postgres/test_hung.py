@@ -13,10 +13,11 @@ import pytest
 
 from duly.engine.lease import Lease
 from duly.env import BLOCKING_THREADS_MAX
-from duly.errors import StoreUnavailable
+from duly.errors import Fenced, StoreUnavailable
 from duly.fleet import Fleet
 from duly.rules.lease import LeaseTimes
 from duly.store.postgres_session import dial, hasten
+from duly.store.slot import Entered, Slot
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.stand import KEY, PATIENCE_S, Outside, database, deploy, opened
 from tests.postgres.test_slot import BARRIER, take
@@ -137,7 +138,7 @@ async def test_a_pause_that_takes_longer_than_a_renewal_is_made_to_its_end(
     await backend.transact(take, BARRIER)
     began, go = asyncio.Event(), asyncio.Event()
 
-    async def pause() -> None:
+    async def pause(_: str | None) -> None:
         began.set()
         await go.wait()
 
@@ -155,6 +156,21 @@ async def test_a_pause_that_takes_longer_than_a_renewal_is_made_to_its_end(
     assert fleet._writing is not None
     await asyncio.wait([fleet._writing])
     assert host_id in backend.beside.slots.given_up
+
+
+async def test_a_store_that_is_found_to_be_older_twice_is_paused_once(fleet: Fleet) -> None:
+    """H10: a line that hung finds late what the lease found; the host has another id by then."""
+    backend, former, present = fleet._backend, fleet.find_host(), "present"
+    slots = backend.beside.slots
+    slots.give_up(former)
+    kept = slots.keep(Entered(Slot(0, present, 1, 7, 7, 7), None, lacks_riders=False))
+    await fleet._note_older(fleet._plain, former)
+    slots.give_up(former)
+    assert (fleet.lease.host_id, fleet.lease.left_ms > 0) == (former, True)
+    assert slots.by_place == {kept.place: kept}
+    assert not slots.has_given_up(present)
+    with pytest.raises(Fenced):  # also on a connection that had entered
+        await backend.transact(take, BARRIER)
 
 
 async def test_a_host_that_is_refused_compares_on_the_connection_of_its_lease(

@@ -131,7 +131,7 @@ async def test_a_host_that_was_told_nothing_pauses_an_older_store_once(
     await plain.transact(lambda tx: say(tx, "delete from host returning 1"), BARRIER)
     seen: list[str] = []
 
-    async def note() -> None:
+    async def note(_: str | None) -> None:
         seen.append(HOST)
 
     backend.on_older = note

@@ -207,7 +207,7 @@ async def test_a_store_that_is_older_than_it_said_is_noticed(
     """H10: a standby was promoted, or a backup brought back, and a confirmed write is gone."""
     noticed: list[str] = []
 
-    async def note() -> None:
+    async def note(_: str | None) -> None:
         noticed.append("older")
 
     backend.on_older = note

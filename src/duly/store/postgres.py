@@ -53,7 +53,7 @@ OPEN_TRIES_MAX: Final = 3  # another host may make the schema at the same moment
 log = logging.getLogger("duly.store")
 
 
-async def _no_care() -> None:
+async def _no_care(_: str | None) -> None:
     """Do nothing about a store that is older than it was."""
 
 
@@ -91,7 +91,7 @@ class PostgresBackend:
         self.has_unsealed = False  # no schema on a server is so old that rows are unsealed (L11)
         self.watchers = Watchers()
         # Called when the store has lost what it had confirmed (H10).
-        self.on_older: Callable[[], Awaitable[None]] = _no_care
+        self.on_older: Callable[[str | None], Awaitable[None]] = _no_care
         # Called when the store came back without riders that this host was told of (H10).
         self.on_lost_riders: Callable[[], None] = lambda: None
         fork.own(self)
@@ -165,7 +165,7 @@ class PostgresBackend:
             return await self._use(run, told, is_read)
         except StoreOlder:
             # Everything is paused before any connection is let in.
-            await self.on_older()
+            await self.on_older(host_id)
             self.beside.slots.give_up(host_id)
             raise
 

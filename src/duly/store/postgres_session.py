@@ -355,6 +355,8 @@ class ServerSession:
 
     def _enter(self, beside: Beside, host_id: str) -> Slot:
         """Enter the slot, once for each connection and each host, and again to compare."""
+        if beside.slots.has_given_up(host_id):  # also on a connection that has entered
+            raise Fenced(code="lapsed", subject=host_id)
         self._open()
         is_new = self._entered is None or self._entered.host_id != host_id
         if self._entered is not None and not is_new and not beside.slots.must_compare:

@@ -171,13 +171,20 @@ class HostSlots:
         lacking, self.lacks_riders = self.lacks_riders, False
         return lacking
 
+    def has_given_up(self, host_id: str | None) -> bool:
+        """Tell whether a host writes nothing more under an id: its store was found to be older."""
+        return host_id in self.given_up
+
     def give_up(self, host_id: str | None) -> None:
         """Compare with nothing that was told before: the store is known to be older.
 
         The host writes nothing more under the ids that were told, or under that which found it out
-        and may never have been told anything: their claims may be lost.
+        and may never have been told anything: their claims may be lost. What finds it out again,
+        later and under the same id, gives up nothing: the host may have another id by now.
         """
         with self._keeping:
+            if host_id in self.given_up:
+                return
             self.given_up |= {each.host_id for each in self.by_place.values()}
             self.given_up |= frozenset() if host_id is None else {host_id}
             self.timeline, self.started, self.by_place = None, None, {}
