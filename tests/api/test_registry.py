@@ -39,8 +39,8 @@ SCOPES: Final = {
     Scope.AGENT: "check try_ what_if publish pause resume run_now retry receive bus.emit "
     "bus.schedule_at propose simulate preview",
     Scope.DECIDE: "approve approve_all allow amend reject revoke_allowance settle skip abandon "
-    "reconnect deploy rollback grant revoke bus.cancel bus.discard bus.resume bus.retry "
-    "bus.unsubscribe sql adopt decline write answer",
+    "reconnect deploy rollback grant choose_asks revoke bus.cancel bus.discard bus.resume "
+    "bus.retry bus.unsubscribe sql adopt decline write answer",
     Scope.ADMIN: "secrets set_secret drop_secret backup remove tidy tokens new_token revoke_token "
     "export import_ forget forgettable new_link new_hook prove "
     "channels pair unpair check_connection offered pin begin_oauth finish_oauth "

@@ -18,6 +18,7 @@ from tests.breaks.store import _approve_anything
 
 GRANT = ("tests/desk/test_grant.py",)
 CHOSEN = ("tests/desk/test_chosen.py",)
+ASKED = ("tests/web/test_when_asked.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)
 SEALS = ("tests/engine/test_ledger_seal.py",)
 FINDING = ("tests/desk/test_find.py",)
@@ -56,10 +57,6 @@ def _take_any_grant(_: object, capability: str, limit: Any, where: Any, asks: An
 
 async def _find_no_change(self: Any, live: Any, row: Any) -> bool:
     return False
-
-
-async def _forget_rules(_: object, workflow_id: str, grant: Grant) -> Grant:
-    return grant
 
 
 def _hash_of_the_call_alone(tool: str, args: Any, inputs: object) -> str:
@@ -174,11 +171,35 @@ BREAKS = (
     ),
     Break(
         "A3",
-        "duly.desk.grant",
-        "keep_rules",
-        _forget_rules,
+        "duly.store.workflow",
+        "keep_asks",
+        lambda matching: {},
         CHOSEN,
         "a later grant takes back what was chosen",
+    ),
+    Break(
+        "A3",
+        "duly.rules.permission",
+        "_only",
+        lambda tool, chosen: chosen,
+        ("tests/rules/test_permission.py",),
+        "a choice for a tool asks for another one whose capability has its name",
+    ),
+    Break(
+        "A3",
+        "duly.desk.carrying",
+        "_check_grant",
+        lambda desk, line, number: None,
+        ("tests/desk/test_carrying.py",),
+        "a file brings a rule for a tool that is not there, and nobody is asked",
+    ),
+    Break(
+        "A1",
+        "duly.store.people",
+        "find_removed",
+        lambda tx, name: None,
+        ASKED,
+        "a form gives a workflow what was shown of another one of its name",
     ),
     Break(
         "A2",

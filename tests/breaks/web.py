@@ -25,6 +25,7 @@ BODY = ("tests/web/test_body.py",)
 SIGN_IN = ("tests/web/test_sign_in.py",)
 HOOK = ("tests/web/test_hook.py",)
 TERMS = ("tests/web/test_hook_terms.py",)
+ASKED = ("tests/web/test_when_asked.py",)
 PASTE = ("tests/web/test_paste.py",)
 SERVER = ("tests/web/test_server.py",)
 PROCESS = ("tests/web/test_process.py",)
@@ -53,6 +54,10 @@ def _yes(*_: object, **__: object) -> bool:
 def _same_digest(found: Any) -> dict[str, str]:
     """Take every trial for the one that was shown."""
     return {each["tool"]: "shown" for each in found["tools"]}
+
+
+def _hash_without_choices(asked: Any) -> str:
+    return repr([(each.capability, each.changes, each.taken_back) for each in asked])
 
 
 async def _write_once(request: Any, sheet: Any) -> Written:
@@ -418,6 +423,14 @@ BREAKS = (
         "the input that may be the cause is named by its id",
     ),
     _break("G9", f"{WEB}.drawing", "FIRST", "", TRIAL, "what helps a paused workflow stands last"),
+    _break(
+        "A3",
+        f"{WEB}.script",
+        "_hash",
+        _hash_without_choices,
+        ASKED,
+        "a form that is sent again takes back in silence what was chosen since",
+    ),
     _break("G13", f"{WEB}.stream", "PAUSE_S", 0.3, PACE, "a page is made three times a second"),
     _break("G13", f"{WEB}.stream", "SAVED_MS_MAX", 0, PACE, "a page holds up the next ones"),
     _break("G13", f"{WEB}.stream", "REST", 6, PACE, "pages take a seventh of the time"),

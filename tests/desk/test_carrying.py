@@ -26,7 +26,7 @@ from duly.testing import Fault, Stage
 from tests.desk import stores
 from tests.desk.stores import folder_of
 from tests.desk.test_upkeep import plain
-from tests.engine.stand import NAME, OUT, Play, flow, opened, plan, producer
+from tests.engine.stand import NAME, OUT, TOOL, Play, flow, opened, plan, producer
 from tests.rules.export_sample import written
 from tests.spoken import short
 
@@ -323,6 +323,13 @@ def resealed(raw: bytes) -> bytes:
     return body + json.dumps(end).encode() + b"\n"
 
 
+def chosen(raw: bytes, tool: str, word: str) -> bytes:
+    """Write a rule by which a person is asked into the grant of a change."""
+    head, mark, rest = raw.partition(f'"capability":"{TOOL}"'.encode())
+    matching = json.dumps(json.dumps({f"asks:{tool}": word})).encode()
+    return resealed(head + mark + rest.replace(b'"{}"', matching, 1))
+
+
 WRONG: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "a file that was cut": ("export_cut", cut),
     "a file that was cut in a line": ("export_cut", lambda raw: raw[:-5]),
@@ -337,6 +344,17 @@ WRONG: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "a field that is not known": (
         "export_unreadable",
         lambda raw: resealed(raw.replace(b'"kind":"grant"', b'"kind":"grant","secret":"x"')),
+    ),
+    "a grant that is no object": (
+        "export_misfit",
+        lambda raw: resealed(raw.replace(b'"matching":"{}"', b'"matching":"[]"', 1)),
+    ),
+    "a rule for every tool": ("export_misfit", lambda raw: chosen(raw, "*", "always")),
+    "a rule for a read": ("export_misfit", lambda raw: chosen(raw, "sheet.find", "always")),
+    "a rule that does not ask": ("export_misfit", lambda raw: chosen(raw, TOOL, "never")),
+    "a glob that is empty": (
+        "export_misfit",
+        lambda raw: resealed(raw.replace(b'"matching":"{}"', rb'"matching":"{\"text\":\"\"}"', 1)),
     ),
     "a time that is no date": (
         "export_unreadable",

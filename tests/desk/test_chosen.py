@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from duly.config import Policy, WorkflowPolicy
+from duly.desk import deploy as deploying
+from duly.desk.base import Desk
 from duly.desk.grant import read_row
-from duly.errors import Invalid
+from duly.errors import Invalid, NotFound, RequestRefused
 from duly.rules.permission import fits, read_grant, write_matching
 from duly.testing import Stage
 from tests.desk.situation import ASKED
@@ -49,6 +52,8 @@ async def test_a_choice_asks_from_the_next_call_on_and_is_taken_back_only_by_nam
     ]
     await play.host.reject((await play.host.approvals())[0].mutation)
     await play.host.grant(NAME, TOOL, asks={})
+    done = (await play.host.actions(limit=1))[0]
+    assert done.detail == {"mutations_per_day": None, "where": {}, "asks": {}}
     await play.drain()
     await come(play, "c")
     assert (play.sends(), await waiting(play)) == (2, [])
@@ -117,6 +122,98 @@ async def test_a_rule_that_asks_nothing_or_names_no_change_of_the_grant_is_refus
         await play.host.grant(NAME, TOOL, asks=asks)  # type: ignore[arg-type]
     (told,) = [e for e in await play.host.grants(NAME) if e.capability == TOOL]
     assert told.asks[0].chosen == ""
+
+
+async def chosen(play: Play) -> str:
+    (told,) = [e for e in await play.host.grants(NAME) if e.capability == TOOL]
+    return told.asks[0].chosen
+
+
+async def test_a_choice_alone_keeps_the_limits_and_who_granted(duly_world: Stage) -> None:
+    """A1, A3, A6: it is recorded, and what was not shown is not taken back."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.host.grant(NAME, TOOL, mutations_per_day=9, where={"text": "*"}, by="ben")
+    shown = {TOOL: ""}
+    assert await play.host.choose_asks(NAME, TOOL, ALWAYS, shown, by=ANNA)
+    done = (await play.host.actions(limit=1))[0]
+    assert (done.by, done.verb, done.target) == (ANNA, "choose_asks", TOOL)
+    assert done.detail == {"asks": ALWAYS, "seen": shown}
+    (told,) = [e for e in await play.host.grants(NAME) if e.capability == TOOL]
+    assert (told.mutations_per_day, told.where, told.granted_by) == (9, {"text": "*"}, "ben")
+    assert told.asks[0].chosen == "always"
+    assert not await play.host.choose_asks(NAME, TOOL, ALWAYS, shown)  # a second click
+    with pytest.raises(RequestRefused, match="since it was shown"):
+        await play.host.choose_asks(NAME, TOOL, {TOOL: "first:5"}, shown)
+    assert await play.host.choose_asks(NAME, TOOL, shown, ALWAYS)
+    assert await chosen(play) == ""
+    await play.host.revoke(NAME, TOOL)
+    with pytest.raises(NotFound, match="no grant"):
+        await play.host.choose_asks(NAME, TOOL, ALWAYS, shown)
+    assert [e for e in await play.host.grants(NAME) if e.capability == TOOL] == []
+
+
+@pytest.mark.parametrize(
+    ("asks", "seen"),
+    [
+        ({}, {}),
+        (ALWAYS, {}),
+        ({}, ALWAYS),
+        ({TOOL: "never"}, {TOOL: ""}),
+        ({"sheet.find": ""}, {"sheet.find": ""}),
+        ({TOOL: None}, {TOOL: ""}),
+        ([TOOL], {TOOL: ""}),
+    ],
+)
+async def test_a_choice_says_what_it_changes_and_what_was_shown(
+    duly_world: Stage, asks: object, seen: object
+) -> None:
+    """A3: half a choice is refused."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.host.grant(NAME, TOOL)
+    with pytest.raises(Invalid):
+        await play.host.choose_asks(NAME, TOOL, asks, seen)  # type: ignore[arg-type]
+
+
+async def test_a_grant_beside_a_choice_does_not_write_it_away(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A3: what stands is read in the transaction that writes."""
+    play = await opened(duly_world)
+    await play.deploy(flow())
+    await play.host.grant(NAME, TOOL)
+    carry_out, host = Desk.carry_out, play.host
+
+    async def late(desk: Desk, *args: Any, **how: Any) -> Any:
+        monkeypatch.setattr(Desk, "carry_out", carry_out)
+        await host.grant(NAME, TOOL, asks=ALWAYS)  # all was read for the first one
+        return await carry_out(desk, *args, **how)
+
+    monkeypatch.setattr(Desk, "carry_out", late)
+    await host.grant(NAME, TOOL, mutations_per_day=9)
+    assert await chosen(play) == "always"
+
+
+async def test_a_deploy_that_grants_leaves_a_grant_that_was_given_meanwhile(
+    duly_world: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A1, A3: of a text that is active already, too."""
+    play = await opened(duly_world)
+    source = flow().source()
+    await play.host.deploy(source)
+    host, at = play.host, deploying._granted
+
+    async def late(desk: Desk, current: Any) -> frozenset[str]:
+        found = await at(desk, current)
+        monkeypatch.setattr(deploying, "_granted", at)
+        await host.grant(NAME, TOOL, mutations_per_day=9, asks=ALWAYS)
+        return found
+
+    monkeypatch.setattr(deploying, "_granted", late)
+    await host.deploy(source, grant=True, again=False)
+    (told,) = [e for e in await host.grants(NAME) if e.capability == TOOL]
+    assert (told.mutations_per_day, told.asks[0].chosen) == (9, "always")
 
 
 async def test_a_host_that_does_not_know_the_rule_sends_nothing(duly_world: Stage) -> None:

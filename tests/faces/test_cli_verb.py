@@ -94,6 +94,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "resume": "checks",
     "retry": "{failed_run}",
     "revoke": "asks sheet.append",
+    "choose_asks": 'asks sheet.append {{"sheet.append":"always"}} {{"sheet.append":""}}',
     "rollback": "rests 1.0",
     "decline": "rests 1.0",
     "run": "{failed_run}",

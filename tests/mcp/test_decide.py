@@ -40,8 +40,8 @@ FOR_AGENTS = (
 )
 # What of the scope decide no agent does, with the reason in the decisions 210 and 540.
 FOR_PERSONS = (
-    "adopt allow amend answer approve approve_all deploy grant revoke rollback settle write "
-    "bus.resume bus.retry"
+    "adopt allow amend answer approve approve_all choose_asks deploy grant revoke rollback settle "
+    "write bus.resume bus.retry"
 )
 
 

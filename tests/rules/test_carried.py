@@ -101,6 +101,9 @@ MISFITS: dict[str, tuple[str, Lines]] = {
     "a content that is not its digest": ("content", lambda: changed("mail", body='"y"')),
     "a title with a control character": ("content", lambda: changed("mail", title="a\nb")),
     "arguments that are no object": ("content", lambda: changed("mutation", args="[]")),
+    "a grant that is no object": ("content", lambda: changed("grant", matching="[]")),
+    "a limit that is no text": ("content", lambda: changed("grant", matching='{"text":1}')),
+    "a rule that does not ask": ("content", lambda: changed("grant", matching='{"asks:t":"x"}')),
     "bytes that are not their digest": (
         "content",
         lambda: changed("part", base64="c29tZSBieXRlcA=="),

@@ -57,6 +57,25 @@ def lack(grant: Grant | None, *, today: int = 0, tool: Tool = SEND, **args: Json
     return None
 
 
+def test_a_choice_is_for_the_tool_of_exactly_that_name() -> None:
+    """A3: no glob, and no capability of that name; of several for one tool the strictest holds."""
+    one = Tool("orders.insert", ToolKind.MUTATION, "orders.write", Risk.LOW)
+    many = Tool("orders.insert_many", ToolKind.MUTATION, "orders.insert", Risk.LOW)
+    chosen = {"orders.insert": "always", "*": "always"}
+    grants = (
+        Grant("orders.write", asks=chosen),
+        Grant("orders.insert", asks={"orders.insert": "first:5"}),
+    )
+    envelope = Envelope(grants)
+    assert envelope.asks == chosen
+    for tool, is_asked in ((one, True), (many, False)):
+        told = tell_asks(tool, chosen=envelope.asks)
+        assert told is not None
+        assert told.each_time is is_asked
+        asked = permit(Request(tool, Step.MUTATE, {}, envelope=envelope))
+        assert isinstance(asked, NeedsApproval) is is_asked
+
+
 # -- The order of checks (A1) -------------------------------------------------------------------
 
 

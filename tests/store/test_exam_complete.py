@@ -74,6 +74,7 @@ BARRIERS = {
     *("forget", "hand_over", "take_in"),
     *("decline_version", "begin_proof", "keep_proof_handle", "end_proof"),
     *("deploy", "keep_version", "set_paused", "run_now", "remove", "grant", "revoke", "reconnect"),
+    "choose_asks",
     *(
         "set_secret",
         "swap_secret",

@@ -1,4 +1,4 @@
-"""The workflows' verbs sit their exam: deploy, pause, remove, grant, secrets, the lease."""
+"""The workflows' verbs sit their exam: deploy, pause, remove, secrets, the lease."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from duly.errors import NotFound, RequestRefused, Stale
 from duly.rules import lifecycle
 from duly.rules.lifecycle import Counts
-from duly.rules.word import Failure, Progress, Status
+from duly.rules.word import Status
 from duly.store.record import Action, JournalEvent, Origin
 from tests.store.exam import Again, Call, Case, Refusal, Trial, World, exam, nothing
 from tests.store.scene import (
-    CAPABILITY,
     CONNECTOR,
     FAILED,
     NAME,
@@ -28,14 +27,12 @@ from tests.store.scene import (
     last_action,
     on,
     pause,
-    reach,
     statuses,
     version,
 )
 
 NEXT = "run_next"
 TOLD = (JournalEvent("workflow.deployed", "duly", "{}"),)
-UNGRANTED = reach(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE, Failure.PERMISSION)
 
 
 def act(verb: str) -> Action:
@@ -321,74 +318,7 @@ REMOVE = Case(
 )
 
 
-# -- grant, revoke, reconnect, set_secret -------------------------------------------------------
-
-
-async def _grant(world: World, workflow_id: str = WORKFLOW) -> str | None:
-    return await world.store.grant(
-        workflow_id,
-        CAPABILITY,
-        mutations_per_day=9,
-        matching='{"to":"*"}',
-        action=act("grant"),
-        now=NOON + 500,
-    )
-
-
-async def _grant_nobody(world: World) -> str | None:
-    return await _grant(world, "workflow_9")
-
-
-async def _see_granted(world: World, answer: str | None) -> None:
-    run = await world.store.get_run(on(world).run_id)
-    assert (answer, run.due_at, run.state) == (run.id, NOON + 500, UNGRANTED)
-    (granted,) = await world.store.list_grants(WORKFLOW)
-    assert (granted.capability, granted.mutations_per_day, granted.matching) == (
-        CAPABILITY,
-        9,
-        '{"to":"*"}',
-    )
-    assert (granted.granted_by, granted.granted_at) == ("me", NOON + 500)
-    assert last_action(world) == ("me", "grant", WORKFLOW, CAPABILITY)
-    assert [due.run_id for due in (await world.store.due(NOON + 500)).runs] == [run.id]
-
-
-GRANT = Case(
-    "grant",
-    arranged(UNGRANTED),
-    _grant,
-    _see_granted,
-    Again.STALE,
-    refusals=(Refusal(NO_WORKFLOW, NotFound, call=_grant_nobody),),
-)
-
-
-async def _revoke(world: World) -> None:
-    await world.store.revoke(WORKFLOW, CAPABILITY, action=act("revoke"), now=NOON + 600)
-
-
-async def _see_revoked(world: World, answer: None) -> None:
-    assert await world.store.list_grants(WORKFLOW) == ()
-    assert last_action(world) == ("me", "revoke", WORKFLOW, CAPABILITY)
-
-
-async def _arrange_granted(world: World) -> None:
-    await arranged(UNGRANTED)(world)
-    await _grant(world)
-
-
-async def _revoke_before(world: World) -> None:
-    await world.store.revoke(WORKFLOW, CAPABILITY, action=act("before"), now=NOON + 600)
-
-
-REVOKE = Case(
-    "revoke",
-    _arrange_granted,
-    _revoke,
-    _see_revoked,
-    Again.MISSING,
-    refusals=(Refusal("a grant that is gone", NotFound, broken=_revoke_before),),
-)
+# -- reconnect, set_secret ----------------------------------------------------------------------
 
 
 async def _reconnect(world: World) -> tuple[str, ...]:
@@ -474,8 +404,6 @@ SWAP_SECRET = Case(
         RESUME,
         RUN_NOW,
         REMOVE,
-        GRANT,
-        REVOKE,
         RECONNECT,
         SET_SECRET,
         SWAP_SECRET,

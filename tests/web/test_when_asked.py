@@ -10,6 +10,8 @@ import pytest
 import duly
 from duly.api.registry import Scope
 from duly.connectors.table import Table
+from duly.desk import deploy as deploying
+from duly.errors import RequestRefused
 from duly.rules.source import Language
 from duly.words import approval
 from tests.web.stand import Web, ask, serving
@@ -111,13 +113,112 @@ async def test_a_person_chooses_on_setup_when_they_are_asked(tmp_path: Path) -> 
         assert len(await web.host.approvals()) == 1
         card = Page((await ask(web.app, "/", headers=headers)).text).text
         assert "With the grant it was chosen to ask each time" in card
-        fields["asks.rows.insert"] = "never"
+        fields = {**form_of(shown, "/ask-me"), "asks.rows.insert": "never"}
         assert (await post(web.app, headers, "/ask-me", fields)).status == 400
         fields["asks.rows.insert"] = ""
         assert (await post(web.app, headers, "/ask-me", fields)).status == 303
         assert (await web.host.grants("rows"))[0].asks[0].chosen == ""
-        fields["capability"] = "rows.update"
+        fields |= {"capability": "rows.update", "shown.rows.insert": "first:5"}
         assert (await post(web.app, headers, "/ask-me", fields)).status == 404
+        del fields["shown.rows.insert"]
+        assert (await post(web.app, headers, "/ask-me", fields)).status == 400
+
+
+async def test_a_form_of_setup_takes_back_no_choice_that_it_did_not_show(tmp_path: Path) -> None:
+    """A3, A6: it is refused; a right that was taken meanwhile is not given back either."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        await web.host.deploy(duly.Source(Language.PYTHON, ROWS), grant=True)
+        shown = (await ask(web.app, "/w/rows/setup", headers=headers)).text
+        fields = {**form_of(shown, "/ask-me"), "asks.rows.insert": "first:5"}
+        await web.host.grant("rows", "rows.insert", asks={"rows.insert": "always"})
+        untouched = {**fields, "asks.rows.insert": ""}  # a second tab, where nothing was chosen
+        assert (await post(web.app, headers, "/ask-me", untouched)).status == 303
+        reply = await post(web.app, headers, "/ask-me", fields)
+        assert (reply.status, "was changed since it was shown" in reply.text) == (409, True)
+        assert (await web.host.grants("rows"))[0].asks[0].chosen == "always"
+        await web.host.revoke("rows", "rows.insert")
+        assert (await post(web.app, headers, "/ask-me", fields)).status == 404
+        assert await web.host.grants("rows") == ()
+
+
+UNTICKED = ("allow.rows.insert", "grant", "tried")
+
+
+async def shown_to(web: Web, headers: dict[str, str], text: str = ROWS) -> dict[str, str]:
+    """Read what a browser would send of the form that deploys a text."""
+    pasted = {"source.language": "python", "source.text": text}
+    reply = await post(web.app, headers, "/preview", pasted)
+    fields = {**form_of(reply.text, "/deploy-script"), **pasted, "asks.rows.insert": ""}
+    return {name: each for name, each in fields.items() if name not in UNTICKED}
+
+
+async def test_a_form_that_deploys_takes_back_no_choice_that_it_did_not_show(
+    tmp_path: Path,
+) -> None:
+    """A3, A1: a reload of its answer changes nothing, and shows what stands now."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        await web.host.deploy(duly.Source(Language.PYTHON, ROWS), grant=True)
+        sent = await shown_to(web, headers)
+        assert (await post(web.app, headers, "/deploy-script", sent)).status == 200
+        await web.host.grant("rows", "rows.insert", asks={"rows.insert": "always"})
+        unnamed = {name: each for name, each in sent.items() if name != "asked"}
+        for each in (sent, {**sent, "asks.rows.insert": "first:5"}, unnamed):
+            reply = await post(web.app, headers, "/deploy-script", each)
+            assert reply.status == 409
+            assert '<option value="always" selected>' in reply.text
+            assert (await web.host.grants("rows"))[0].asks[0].chosen == "always"
+
+
+async def test_a_form_gives_nothing_to_another_workflow_of_the_same_name(tmp_path: Path) -> None:
+    """A1, W10: the removal took all rights, also from what was deployed under the name since."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        source = duly.Source(Language.PYTHON, ROWS)
+        await web.host.deploy(source)
+        sent = {**await shown_to(web, headers), "grant": "true"}
+        await web.host.remove("rows", by="ada")
+        await web.host.deploy(source)
+        reply = await post(web.app, headers, "/deploy-script", sent)
+        assert (reply.status, await web.host.grants("rows")) == (409, ())
+        assert "ada" in Page(reply.text).text
+        anew = {**form_of(reply.text, "/deploy-script"), **sent}
+        anew["asked"] = form_of(reply.text, "/deploy-script")["asked"]
+        assert (await post(web.app, headers, "/deploy-script", anew)).status == 200
+        assert len(await web.host.grants("rows")) == 1
+
+
+async def test_asking_less_waits_for_a_deploy_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A3: the version that runs asks no less because another one was refused."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        await web.host.deploy(duly.Source(Language.PYTHON, ROWS))
+        await web.host.grant("rows", "rows.insert", asks={"rows.insert": "first:5"})
+        other = ROWS.replace('"letter"', '"post"').replace("poll", "pull")
+        sent = await shown_to(web, headers, other)
+
+        async def refuse(*_: object, **__: object) -> None:
+            raise RequestRefused(code="deployed_meanwhile", subject="rows")
+
+        monkeypatch.setattr(deploying, "activate", refuse)
+        for word, stands in (("", "first:5"), ("always", "always")):
+            sent["asks.rows.insert"] = word
+            assert (await post(web.app, headers, "/deploy-script", sent)).status == 409
+            assert (await web.host.grants("rows"))[0].asks[0].chosen == stands
+
+
+async def test_a_choice_for_what_is_not_allowed_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    """A3: it would be dropped in silence; what was typed stays."""
+    async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
+        headers = await signed(web)
+        sent = {**await shown_to(web, headers), "asks.rows.insert": "always"}
+        reply = await post(web.app, headers, "/deploy-script", sent)
+        assert (reply.status, await web.host.workflows()) == (400, ())
+        assert "and did not allow it" in Page(reply.text).text
+        assert '<option value="always" selected>' in reply.text
 
 
 async def test_only_who_may_grant_chooses_when_a_person_is_asked(tmp_path: Path) -> None:

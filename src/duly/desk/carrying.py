@@ -19,6 +19,7 @@ from typing import Annotated, Final
 
 from duly.desk.base import USER, Desk, HasDesk, find
 from duly.desk.deploy import examine as examine
+from duly.desk.grant import check_carried
 from duly.desk.hook import HOOKS
 from duly.desk.upkeep import path_of, write_noted
 from duly.engine import draft as drafts
@@ -26,7 +27,15 @@ from duly.engine.draft import EXTRACT_BYTES_MAX
 from duly.errors import IllegalTransition, Invalid, NotDeployed, RequestRefused, Stale
 from duly.rules import declaration as declared
 from duly.rules.carried import Carried, Misfit, misfit
-from duly.rules.export import FORMAT, WORKFLOWS_MAX, ExportLine, HeadLine, VersionLine, WorkflowLine
+from duly.rules.export import (
+    FORMAT,
+    WORKFLOWS_MAX,
+    ExportLine,
+    GrantLine,
+    HeadLine,
+    VersionLine,
+    WorkflowLine,
+)
 from duly.rules.schedule import moment
 from duly.rules.source import Language, Source
 from duly.rules.value import Json, decode, encode
@@ -263,10 +272,20 @@ def _outline(desk: Desk, file: Path) -> _Outline:
             _check_version(line, number)
             if line.version == current.active_version:
                 active.append((current, line))
+        elif isinstance(line, GrantLine):
+            _check_grant(desk, line, number)
     carried.end(number)
     assert carried.head is not None
     assert lines.digest is not None
     return _Outline(carried.head, tuple(active), lines.digest)
+
+
+def _check_grant(desk: Desk, line: GrantLine, number: int) -> None:
+    """Refuse limits and rules that no call here could be held against (A1, A3)."""
+    try:
+        check_carried(desk.parts.outside.catalog, line)
+    except Invalid:
+        raise misfit(number, Misfit.CONTENT) from None
 
 
 def _check_version(line: VersionLine, number: int) -> None:

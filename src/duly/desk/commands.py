@@ -42,6 +42,7 @@ from duly.rules.verb import Scope, act
 from duly.rules.word import Act, Waits
 from duly.store import people
 from duly.store.base import Transaction
+from duly.store.workflow import MATCHING_BYTES_MAX
 
 # What a person can answer when the host cannot find out whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
@@ -305,22 +306,62 @@ class Commands(
         desk = self._desk()
         catalog = desk.parts.outside.catalog
         given = granting.check_grant(catalog, capability, mutations_per_day, where, asks)
-        desk.action(by, "grant")
+        detail = granting.to_json(given, keeps_asks=asks is None)
+        action = desk.action(by, "grant", encode(detail, limit_bytes=DETAIL_BYTES_MAX))
         found = await desk.find(workflow)
-        if asks is None:
-            given = await granting.keep_rules(desk.parts.store, found.id, given)
-        detail = encode(granting.to_json(given), limit_bytes=DETAIL_BYTES_MAX)
-        action = desk.action(by, "grant", detail)
         verb = partial(
             desk.parts.store.grant,
             found.id,
             capability,
             mutations_per_day=given.mutations_per_day,
-            matching=encode(write_matching(given), "where", limit_bytes=DETAIL_BYTES_MAX),
+            matching=encode(write_matching(given), "where", limit_bytes=MATCHING_BYTES_MAX),
+            keeps_asks=asks is None,
             action=action,
             now=desk.now_ms,
         )
         return await desk.carry_out(verb, found.id) is not None
+
+    @act(
+        scope=Scope.DECIDE,
+        example={
+            "workflow": "invoices",
+            "capability": "table.insert",
+            "asks": {"table.insert": "always"},
+            "seen": {"table.insert": ""},
+        },
+    )
+    async def choose_asks(
+        self,
+        workflow: str,
+        capability: str,
+        asks: Mapping[str, str],
+        seen: Mapping[str, str],
+        *,
+        by: str = USER,
+    ) -> bool:
+        """Choose when you are asked before the changes that a grant allows.
+
+        `asks` says it of a tool: `always`, or `first:5` for the first five calls of each new
+        version; an empty word takes it back. `seen` says what was shown of the same tools; if
+        something else stands by now, nothing is changed. The limits of the grant stay. Return
+        whether anything changed.
+        """
+        # Rules: A1, A3.
+        desk = self._desk()
+        given, shown = granting.check_choice(desk.parts.outside.catalog, capability, asks, seen)
+        detail = encode({"asks": given, "seen": shown}, limit_bytes=DETAIL_BYTES_MAX)
+        action = desk.action(by, "choose_asks", detail)
+        found = await desk.find(workflow)
+        verb = partial(
+            desk.parts.store.choose_asks,
+            found.id,
+            capability,
+            asks=given,
+            seen=shown,
+            action=action,
+            now=desk.now_ms,
+        )
+        return await desk.carry_out(verb, found.id)
 
     @act(
         scope=Scope.DECIDE,

@@ -112,8 +112,7 @@ async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed 
             store.grant,
             current.id,
             capability,
-            mutations_per_day=None,
-            matching="{}",
+            only_lacking=True,  # one that was given meanwhile keeps its limits, and when it asks
             action=action,
             now=desk.now_ms,
         )

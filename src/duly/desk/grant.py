@@ -7,24 +7,22 @@ limit would otherwise look like safety.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 
 from duly.desk.sight import read_args, show_error, tool_of
 from duly.errors import Invalid, NotFound, see, short
 from duly.rules import permission
 from duly.rules.catalog import Catalog, Tool, ToolKind
-from duly.rules.permission import Approval, Envelope, First, Grant, Lack, parse_approval
+from duly.rules.export import GrantLine
+from duly.rules.permission import Envelope, Grant, Lack, check_chosen, check_matching
 from duly.rules.schedule import DAY_MS
 from duly.rules.value import Json, decode, nearest
 from duly.rules.word import Waits
-from duly.store import Store
 from duly.store.people import GrantRow
 from duly.store.record import RunRow
 from duly.store.survey import CountedSends, Survey
 
 GLOB_CHARS_MAX = 500
-FIRST_EXAMPLE: Final = "first:5"
 
 
 def check_grant(
@@ -69,29 +67,59 @@ def _read_rules(tools: Sequence[Tool], asks: object) -> dict[str, str]:
         return {}
     if not isinstance(asks, Mapping):
         raise Invalid(code="wrong_value", path="asks", facts={"wanted": "rule_by_tool"})
-    changes = [each.name for each in tools if each.kind is ToolKind.MUTATION]
+    changes = _list_changes(tools)
     for tool, word in asks.items():
         if tool not in changes:
             facts = {"given": short(tool), "known": changes}
             raise Invalid(code="not_one_of", path="asks", facts=facts)
-        if not isinstance(parse_approval(word, f"asks.{tool}"), First) and word != Approval.ALWAYS:
-            facts = {"given": short(word), "known": [Approval.ALWAYS, FIRST_EXAMPLE]}
-            raise Invalid(code="not_one_of", path=f"asks.{tool}", facts=facts)
+        check_chosen(word, f"asks.{tool}")
     return dict(asks)
 
 
-def to_json(grant: Grant) -> dict[str, Json]:
-    """Write the limits of a grant, for the record of the act (A6)."""
-    asks: dict[str, Json] = {"asks": dict(grant.asks)} if grant.asks else {}
+def _list_changes(tools: Iterable[Tool]) -> list[str]:
+    return [each.name for each in tools if each.kind is ToolKind.MUTATION]
+
+
+def to_json(grant: Grant, *, keeps_asks: bool) -> dict[str, Json]:
+    """Write what a grant says, for the record of the act (A6); rules that stay are not named."""
+    asks: dict[str, Json] = {} if keeps_asks else {"asks": dict(grant.asks)}
     return {"mutations_per_day": grant.mutations_per_day, "where": dict(grant.where), **asks}
 
 
-async def keep_rules(store: Store, workflow_id: str, grant: Grant) -> Grant:
-    """Keep the rules of an earlier grant: only a person who names them takes them back (A3)."""
-    for row in await store.list_grants(workflow_id):
-        if row.capability == grant.capability:
-            return replace(grant, asks=read_row(row).asks)
-    return grant
+def check_choice(
+    catalog: Catalog, capability: object, asks: object, seen: object
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Read what a person chose for the tools of a grant, and what was shown of each (A3)."""
+    given, shown = _read_words(asks, "asks"), _read_words(seen, "seen")
+    if not given:
+        raise Invalid(code="missing", path="asks", facts={"of": "choose_asks"})
+    for tool in sorted(given.keys() ^ shown.keys()):
+        path = f"seen.{tool}" if tool in given else f"asks.{tool}"
+        raise Invalid(code="missing", path=path, facts={"of": "choose_asks"})
+    check_grant(catalog, capability, None, None, {t: word for t, word in given.items() if word})
+    changes = _list_changes(each for each in catalog.tools if each.capability == capability)
+    for tool in (each for each in given if each not in changes):
+        facts = {"given": short(tool), "known": changes}
+        raise Invalid(code="not_one_of", path="asks", facts=facts)
+    return given, shown
+
+
+def _read_words(given: object, path: str) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(e, str) for e in given.values()):
+        raise Invalid(code="wrong_value", path=path, facts={"wanted": "rule_by_tool"})
+    return dict(given)
+
+
+def check_carried(catalog: Catalog, row: GrantLine) -> None:
+    """Refuse a grant of a file that no store of Duly writes (A1, A3).
+
+    Of a capability that this host does not have, the tools are not known.
+    """
+    grant = check_matching(row.capability, row.mutations_per_day, decode(row.matching))
+    read_globs(grant.where)
+    tools = [each for each in catalog.tools if each.capability == row.capability]
+    if tools:
+        _read_rules(tools, grant.asks)
 
 
 def read_row(row: GrantRow) -> Grant:

@@ -149,14 +149,11 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
 
 def _find_taken(name: str, capabilities: Iterable[str], tx: Transaction) -> dict[str, TakenBack]:
     """Find out which capabilities were taken from the workflow of a name, and when last (A6)."""
-    current = people.find_workflow(tx, name)
-    found = current or people.find_former_workflow(tx, name)
-    if found is None:
-        return {}
-    taken = dict(people.find_target_actions(tx, found.id, capabilities, "revoke"))
-    removed = None if current else people.find_last_action(tx, found.id, "remove")
-    if removed is not None:  # it took all of them
-        taken = dict.fromkeys(capabilities, removed)
+    current, removed = people.find_workflow(tx, name), people.find_removed(tx, name)
+    # A removal took all of them, also from one of the same name that was deployed since.
+    taken = {} if removed is None else dict.fromkeys(capabilities, removed)
+    if current is not None:
+        taken |= people.find_target_actions(tx, current.id, capabilities, "revoke")
     return {each: TakenBack(moment(act.at), act.by) for each, act in taken.items()}
 
 

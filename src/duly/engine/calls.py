@@ -247,7 +247,7 @@ class Calls:
         workflow_id = self.live.fence.workflow_id
         envelope = await read_envelope(self.parts, workflow_id)
         policies = (self.parts.policy.approvals, policy.approvals)
-        every = (*policies, envelope.asks)
+        every = (*policies, envelope.asks_for(tool))
         has_asked_model = await self._has_asked_model(tool, every, envelope)
         decision = permit(
             Request(

@@ -29,6 +29,7 @@ from duly.rules.export import (
     CauseLine,
     EventLine,
     ExportLine,
+    GrantLine,
     HandlerLine,
     HeadLine,
     MutationLine,
@@ -39,6 +40,7 @@ from duly.rules.export import (
     VersionLine,
     WorkflowLine,
 )
+from duly.rules.permission import check_matching
 from duly.rules.retention import FINAL
 from duly.rules.source import Language, Source
 from duly.rules.value import decode, digest
@@ -180,6 +182,12 @@ class Carried:
         size_bytes = 0 if line.state is None else len(line.state.encode())
         self._need(size_bytes <= self.limits.state_bytes, Misfit.TOO_LONG)
 
+    def _grant(self, seen: _Seen, line: GrantLine) -> None:
+        try:
+            check_matching(line.capability, line.mutations_per_day, decode(line.matching))
+        except (Invalid, ValueError):
+            raise misfit(self._number, Misfit.CONTENT) from None
+
     def _payload(self, seen: _Seen, line: PayloadLine) -> None:
         self._add(seen.contents, line.content)
         self._within(seen, line.content)
@@ -311,6 +319,7 @@ _CHECKS: Final[Mapping[type[ExportLine], Callable[[Carried, _Seen, Any], None]]]
     VersionLine: Carried._version,
     TopicLine: Carried._topic,
     HandlerLine: Carried._handler,
+    GrantLine: Carried._grant,
     PayloadLine: Carried._payload,
     EventLine: Carried._event,
     CauseLine: Carried._cause,

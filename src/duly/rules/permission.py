@@ -26,6 +26,7 @@ from duly.rules.value import Json, digest
 
 WEB: Final = re.compile(r"(https?|\*)://")
 FIRST: Final = re.compile(r"first:([1-9][0-9]{0,3})")
+FIRST_EXAMPLE: Final = "first:5"
 AFTER_MODEL: Final = "after_model"
 PAST_EVERY_FIRST: Final = 10_000  # calls; no rule asks about so many first ones
 # Before the name of a tool, among the limits of a grant. No argument is called so: a host of a
@@ -72,8 +73,49 @@ class Envelope:
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """Return by which rule the person wants to be asked about a tool, over all grants."""
-        return {tool: word for grant in self.grants for tool, word in grant.asks.items()}
+        """Return by which rule the person wants to be asked about a tool; the strictest of all."""
+        found: dict[str, str] = {}
+        for tool, word in (each for grant in self.grants for each in grant.asks.items()):
+            found[tool] = max(found.get(tool, ""), word, key=strictness)
+        return found
+
+    def asks_for(self, tool: Tool) -> Mapping[str, str]:
+        """Return the rule that stands with the grants for exactly this tool."""
+        return _only(tool, self.asks)
+
+
+def _only(tool: Tool, chosen: Mapping[str, str]) -> Mapping[str, str]:
+    # By its name alone: another tool may have a capability of that name (decision 610).
+    return {tool.name: chosen[tool.name]} if tool.name in chosen else NOTHING_CHOSEN
+
+
+def strictness(word: str) -> int:
+    """Tell how much a rule asks that may stand with a grant; "" asks nothing (A3).
+
+    >>> sorted(["always", "", "first:12", "first:5"], key=strictness)
+    ['', 'first:5', 'first:12', 'always']
+    """
+    found = FIRST.fullmatch(word)
+    if found is not None:
+        return int(found.group(1))
+    return PAST_EVERY_FIRST if word else 0  # a word that is not known here asks each time
+
+
+def check_chosen(word: object, path: str) -> None:
+    """Refuse a rule that may not stand with a grant; one that never asks looks like safety."""
+    if not isinstance(parse_approval(word, path), First) and word != Approval.ALWAYS:
+        facts = {"given": short(word), "known": [Approval.ALWAYS, FIRST_EXAMPLE]}
+        raise Invalid(code="not_one_of", path=path, facts=facts)
+
+
+def check_matching(capability: str, mutations_per_day: int | None, matching: Json) -> Grant:
+    """Read a grant that another store kept, or refuse what no store of Duly writes."""
+    if not isinstance(matching, dict) or not all(isinstance(e, str) for e in matching.values()):
+        raise Invalid(code="wrong_value", path="where", facts={"wanted": "glob_by_argument"})
+    grant = read_grant(capability, mutations_per_day, matching)
+    for tool, word in grant.asks.items():
+        check_chosen(word, f"asks.{tool}")
+    return grant
 
 
 def read_grant(
@@ -89,6 +131,11 @@ def read_grant(
 def write_matching(grant: Grant) -> dict[str, Json]:
     """Write the globs of a grant as they are kept, and the rules by which a person is asked."""
     return {**grant.where, **{f"{ASKS}{tool}": word for tool, word in grant.asks.items()}}
+
+
+def keep_asks(matching: Mapping[str, Json]) -> dict[str, Json]:
+    """Take out of a grant as it is kept the rules by which a person is asked."""
+    return {name: word for name, word in matching.items() if name.startswith(ASKS)}
 
 
 class Lack(StrEnum):
@@ -324,7 +371,7 @@ def tell_asks(
     """
     if tool.kind is not ToolKind.MUTATION:
         return None
-    policies = (*settings, chosen)
+    policies = (*settings, _only(tool, chosen))
     return Asks(
         tool=tool.name,
         capability=tool.capability,
@@ -426,7 +473,7 @@ def permit(request: Request) -> Permission:
     if is_approval_needed(
         tool,
         *request.approvals,
-        request.envelope.asks,
+        request.envelope.asks_for(tool),
         calls_before=request.calls_before,
         has_asked_model=request.has_asked_model,
     ):

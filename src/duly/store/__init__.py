@@ -62,6 +62,7 @@ class Store:
     run_now = barrier(workflow.run_now)
     remove = barrier(workflow.remove)
     grant = barrier(workflow.grant)
+    choose_asks = barrier(workflow.choose_asks)
     revoke = barrier(workflow.revoke)
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)

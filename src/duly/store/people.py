@@ -353,6 +353,18 @@ def list_capabilities(tx: Transaction) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in tx.all("list_capabilities"))
 
 
+def find_grant(tx: Transaction, workflow_id: str, capability: str) -> GrantRow | None:
+    """Read the grant that a workflow has of a capability."""
+    rows = list_grants(tx, workflow_id)
+    return next((each for each in rows if each.capability == capability), None)
+
+
+def find_removed(tx: Transaction, name: str) -> ActionRow | None:
+    """Read who last took a workflow of this name out of service, if one was (W10, A6)."""
+    found = tx.one("find_removed_workflow", name=name)
+    return None if found is None else find_last_action(tx, str(found[0]), "remove")
+
+
 def list_grants(tx: Transaction, workflow_id: str) -> tuple[GrantRow, ...]:
     """Read the envelope of a workflow (A1)."""
     return tuple(GrantRow(*row) for row in tx.all("list_grants", workflow_id=workflow_id))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from duly.rules.permission import ASKS, Approval, Asks
+from duly.rules.permission import ASKS, Approval, Asks, strictness
 from duly.rules.toml_text import write_value
 from duly.words.noun import say_list, say_number
 
@@ -40,9 +40,18 @@ CHOICES: Final[Mapping[str, str]] = {
     "first:5": "the first 5 times of each new version",
     Approval.ALWAYS: "each time",
 }
+UNALLOWED: Final = (
+    "Nothing was deployed. You chose when to be asked before changes of {}, and did not allow it;"
+    " a choice stands with what you allow. Allow it too, or choose “as the settings say”."
+)
 LESS_OFTEN: Final = "Written so, they ask only for the first five calls of each tool:"
 ALWAYS_ASKING: Final = (Approval.ALWAYS, Approval.ABOVE_LOW, Approval.ABOVE_MEDIUM)
 THEN: Final = "Save the file, and press Start again on the page Tools, or start the host again."
+
+
+def say_unallowed(capabilities: Sequence[str]) -> str:
+    """Say that something was chosen for what is not allowed, and what to do."""
+    return UNALLOWED.format(say_list(capabilities))
 
 
 def say_asks(asks: Asks) -> str:
@@ -74,6 +83,11 @@ def list_choices(asks: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     known = {**CHOICES, asks["chosen"]: say_word(asks["chosen"])}
     typed = asks.get("typed", asks["chosen"])
     return [(word, label, word == typed) for word, label in known.items()]
+
+
+def asks_less(word: str, before: str) -> bool:
+    """Tell whether a choice asks less than the one before it."""
+    return strictness(word) < strictness(before)
 
 
 def say_word(word: str) -> str:

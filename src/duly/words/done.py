@@ -254,6 +254,10 @@ SENTENCES: Final[Mapping[str, Callable[[Answer, Args], str | Done]]] = {
     "resume": lambda _, args: f"{_name(args)} goes on.",
     "restart": lambda _, __: "The host stops in order and begins again.",
     "retry": lambda run_id, _: f"Tried again, as {run_id}.",
+    "choose_asks": lambda is_new, args: (
+        f"When you are asked before changes of {args['capability']}: "
+        f"{'it holds from the next call on.' if is_new else 'it stood so already.'}"
+    ),
     "revoke": lambda _, args: f"{_name(args)} may not use {args['capability']} any more.",
     "receive": lambda what, _: PUBLISHED.get(what, what or "Nothing was published: it asked."),
     "revoke_token": lambda _, args: f"{in_quotes(str(args['name']))} is let in no more.",

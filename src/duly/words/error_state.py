@@ -87,6 +87,13 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "{subject} was not tried: the service could not be asked about a call.",
         "Nothing was sent. Look whether the service can be reached, then try again.",
     ),
+    "chosen_meanwhile": (
+        (
+            'When you are asked before changes of "{subject}" in "{workflow}" was changed since it '
+            "was shown; nothing was changed now."
+        ),
+        "Look at what stands now, and choose again.",
+    ),
     "deployed_meanwhile": (
         'Another caller deployed "{subject}" at the same moment; nothing was stored here.',
         "Look at the version that is active now, then deploy again.",

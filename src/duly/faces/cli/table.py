@@ -184,6 +184,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "run-now": Row(DECIDE, "Run the producers of a workflow, or one, now.", is_moving=True),
     "publish": Row(DECIDE, "Publish an event into a workflow.", is_moving=True),
     "grant": Row(DECIDE, "Allow a workflow a capability.", is_moving=True),
+    "choose-asks": Row(DECIDE, "Choose when a grant asks you first."),
     "revoke": Row(DECIDE, "Take a capability back."),
     "reconnect": Row(DECIDE, "Say that a connection works again.", is_moving=True),
     "begin-oauth": Row(DECIDE, "Begin a sign-in at the provider of a service."),

@@ -3,24 +3,26 @@
 Law 1  A choice adds to the rules of the settings, and the strictest holds: no page asks less often
        than they do.
 Law 2  The limits of the grant stay as they are; only what was chosen for its tools is changed.
+Law 3  A form says what it showed. What another person chose since is never taken back by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.api.registry import Scope
-from duly.api.session import Session
-from duly.errors import Invalid, NotFound, see
+from duly.api.value import Json
+from duly.errors import Invalid
 from duly.faces.web.form import BACK, go
 from duly.faces.web.guard import Entry, visit_of
 from duly.faces.web.sign import read_form
 
 ASKS: Final = "asks."  # before the name of a tool
+SHOWN: Final = "shown."  # before the name of a tool: what stood when the form was shown
 NEEDED: Final = ("workflow", "capability")
 
 
@@ -32,34 +34,18 @@ def list_entries() -> Iterator[Entry]:
 async def ask_me(request: Request) -> Response:
     """Take when a person wants to be asked before the changes of one grant."""
     form = await read_form(request)
-    for each in NEEDED:
+    asks = {name.removeprefix(ASKS): form[name] for name in form if name.startswith(ASKS)}
+    for each in (*NEEDED, *(f"{SHOWN}{tool}" for tool in asks)):
         if each not in form:
-            raise Invalid(code="missing", path=each, facts={"of": "grant"})
-    rules = {name.removeprefix(ASKS): form[name] for name in form if name.startswith(ASKS)}
-    await grant_with(visit_of(request).session, form["workflow"], form["capability"], rules)
-    return go(request, form.get(BACK, ""))
-
-
-async def grant_with(
-    session: Session, workflow: str, capability: str, rules: Mapping[str, str]
-) -> None:
-    """Grant a capability as it is granted, with other rules; an empty one is taken back."""
-    grants: Any = await session.call("grants", workflow=workflow)
-    held = next((each for each in grants if each["capability"] == capability), None)
-    if held is None:
-        raise NotFound(
-            code="no_grant",
-            subject=capability,
-            facts={"workflow": workflow},
-            next=see("actions", workflow=workflow),
+            raise Invalid(code="missing", path=each, facts={"of": "choose_asks"})
+    seen = {tool: form[f"{SHOWN}{tool}"] for tool in asks}
+    changed: dict[str, Json] = {t: word for t, word in asks.items() if word != seen[t]}
+    if changed:
+        await visit_of(request).session.call(
+            "choose_asks",
+            workflow=form["workflow"],
+            capability=form["capability"],
+            asks=changed,
+            seen={tool: seen[tool] for tool in changed},
         )
-    now = {each["tool"]: each["chosen"] for each in held["asks"]}
-    asks = {tool: word for tool, word in {**now, **rules}.items() if word}
-    await session.call(
-        "grant",
-        workflow=workflow,
-        capability=capability,
-        mutations_per_day=held["mutations_per_day"],
-        where=held["where"] or None,
-        asks=asks,
-    )
+    return go(request, form.get(BACK, ""))

@@ -7,14 +7,15 @@ Law 3  Nothing is allowed by a tick that stood there: a person sets each, or pre
        allows all that is shown. What a script asks for grows with the connections of the host: if
        it is not what was shown, it is shown anew.
 Law 4  What a person took back after a form was shown is not given back by that form, however often
-       and whenever a browser sends it: it is shown anew, with who took it and when.
+       and whenever a browser sends it: it is shown anew, with who took it and when. Nor does it
+       take back what was chosen since about when a person is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -29,17 +30,19 @@ from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid
 from duly.faces.web.body import BODY_BYTES_MAX, Large
-from duly.faces.web.choice import ASKS, grant_with
+from duly.faces.web.choice import ASKS
 from duly.faces.web.connect import ask_foreign
 from duly.faces.web.form import BACK, go, place_of
 from duly.faces.web.guard import Endpoint, Entry, Visit, visit_of
 from duly.faces.web.look import Sheet, render
 from duly.faces.web.sign import read_form
 from duly.faces.web.stream import still
+from duly.words.approval import asks_less
 from duly.words.done import tell_done
 
 NO_FOLDER: Final = ProjectFolder(Path())
 CONFLICT: Final = 409
+UNFIT: Final = 400  # it says two things that do not go together
 NAME: Final = "name"  # of a file in the folder
 PASTED: Final = ("source.language", "source.text")
 SEEN: Final = "seen"  # the hash of the text that was shown
@@ -60,6 +63,20 @@ class Asked:
     is_ticked: bool
     taken_back: Mapping[str, Any] | None
     asks: tuple[Mapping[str, Any], ...]
+
+    @property
+    def now(self) -> dict[str, str]:
+        """Return by which rule each tool asks, as it stands with the grant."""
+        return {each["tool"]: each["chosen"] for each in self.asks}
+
+    def read_chosen(self) -> dict[str, str]:
+        """Read when a person wants to be asked before a tool, where it is not what stands now."""
+        changed = (each for each in self.asks if each["typed"] != each["chosen"])
+        return {each["tool"]: each["typed"] for each in changed}
+
+    def untyped(self) -> Asked:
+        """Show what stands now, whatever was typed over what stood before."""
+        return replace(self, asks=tuple({**each, "typed": each["chosen"]} for each in self.asks))
 
 
 def list_entries() -> Iterator[Entry]:
@@ -107,26 +124,30 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     session = visit_of(request).session
     told = await _look(visit_of(request), form)
     is_all = form.get(GRANT) == "true"
-    allows = is_all or any(name.startswith(ALLOW) for name in form)
-    is_other = form.get(ASKED, "" if allows else told["asked_hash"]) != told["asked_hash"]
+    decides = is_all or any(name.startswith((ALLOW, ASKS)) for name in form)
+    is_other = form.get(ASKED, "" if decides else told["asked_hash"]) != told["asked_hash"]
     if told["seen"] != form[SEEN] or is_other:
-        return render(request, "script.html", CONFLICT, **{**told, "is_changed": True})
+        anew = {"asked": [each.untyped() for each in told["asked"]], "is_changed": True}
+        return render(request, "script.html", CONFLICT, **{**told, **anew})
     lacking = [each for each in told["asked"] if not each.is_granted]
     ticked = [each.capability for each in lacking if each.is_ticked]
     is_whole = is_all or (bool(lacking) and len(ticked) == len(lacking))
-    chosen = _read_chosen(told["asked"], form)
-    # What is allowed already asks from now on, before a run of the new version begins (A3).
-    for each in (one for one in told["asked"] if one.is_granted):
-        if each.capability in chosen:
-            given = chosen[each.capability]
-            await grant_with(session, told["preview"]["workflow"], each.capability, given)
-    is_at_once = is_whole and not any(each.capability in chosen for each in lacking)
+    allowed = [each.capability for each in lacking] if is_whole else ticked
+    chosen = {each.capability: words for each in told["asked"] if (words := each.read_chosen())}
+    left = [each.capability for each in lacking if each.capability in chosen.keys() - {*allowed}]
+    if left:
+        return render(request, "script.html", UNFIT, **{**told, "unallowed": left})
+    # Asked more before a run of the new version begins; asked less only if it was deployed (A3).
+    await _choose(session, told, chosen, is_less=False)
+    is_at_once = is_whole and not chosen.keys() & {*allowed}
     made: Any = await session.call("deploy", source=told["source"], grant=is_at_once, again=False)
     # A run that begins before its grant waits, and goes on with it (F4).
-    allowed = [each.capability for each in lacking] if is_whole else ticked
     for each in () if is_at_once else allowed:
         rules: dict[str, Json] = {t: word for t, word in chosen.get(each, {}).items() if word}
-        await session.call("grant", workflow=made["workflow"], capability=each, asks=rules)
+        # Rules that a grant has which was given since it was shown are not taken back.
+        asks: dict[str, Json] = {"asks": rules} if rules else {}
+        await session.call("grant", workflow=made["workflow"], capability=each, **asks)
+    await _choose(session, told, chosen, is_less=True)
     back = form.get(BACK) or f"w/{made['workflow']}"
     if made["new"]:
         return go(request, back)
@@ -134,15 +155,29 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
     return render(request, "done.html", told=sentence, place=place_of(back))
 
 
-def _read_chosen(asked: Sequence[Asked], form: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Read when a person wants to be asked, by capability, where it is not what stands now."""
-    found = {}
-    for each in asked:
-        now = {one["tool"]: one["chosen"] for one in each.asks}
-        wanted = {tool: form.get(f"{ASKS}{tool}", word) for tool, word in now.items()}
-        if wanted != now:
-            found[each.capability] = wanted
-    return found
+async def _choose(
+    session: Session,
+    told: Mapping[str, Any],
+    chosen: Mapping[str, Mapping[str, str]],
+    *,
+    is_less: bool,
+) -> None:
+    """Keep what was chosen for what is allowed already: what asks less, or the rest."""
+    for each in told["asked"]:
+        now = each.now
+        asks: dict[str, Json] = {
+            tool: word
+            for tool, word in chosen.get(each.capability, {}).items()
+            if asks_less(word, now[tool]) is is_less
+        }
+        if each.is_granted and asks:
+            await session.call(
+                "choose_asks",
+                workflow=told["preview"]["workflow"],
+                capability=each.capability,
+                asks=asks,
+                seen={tool: now[tool] for tool in asks},
+            )
 
 
 async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
@@ -155,6 +190,7 @@ async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
         "seen": seen,
         "back": given.get(BACK, ""),
         "is_changed": False,
+        "unallowed": [],
         "is_tried": is_tried,
         "foreign": await ask_foreign(visit),
         "asked": [],
@@ -175,9 +211,10 @@ async def _look(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
 def _hash(asked: Sequence[Asked]) -> str:
     """Name what a script asks to be allowed; what is ticked or granted already may differ.
 
-    What was taken back is part of it: a form that is sent again gives nothing back (law 4).
+    What was taken back is part of it, and when a person is asked: a form that is sent again gives
+    nothing back and takes no choice back (law 4).
     """
-    named = sorted([each.capability, each.changes, each.taken_back] for each in asked)
+    named = sorted([each.capability, each.changes, each.taken_back, each.now] for each in asked)
     return sha256(msgspec.json.encode(named)).hexdigest()
 
 

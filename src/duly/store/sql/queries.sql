@@ -113,6 +113,10 @@ on conflict (workflow_id, capability) do update
 set mutations_per_day = excluded.mutations_per_day, matching = excluded.matching,
   granted_by = excluded.granted_by, granted_at = excluded.granted_at
 
+-- choose_asks
+-- When a person is asked, within a grant that stays: its limits, who gave it and when (A3).
+update granted set matching = :matching where workflow_id = :workflow_id and capability = :capability
+
 -- drop_grant
 -- Revocable at any moment; who revoked it is in `action`.
 delete from granted where workflow_id = :workflow_id and capability = :capability

@@ -236,6 +236,10 @@ where cast(:workflow as text) is null or p.workflow = :workflow order by p.creat
 -- A store takes few of them (scan of proposal).
 select count(*) from proposal
 
+-- find_removed_workflow
+-- The last of this name that was removed; workflows are few (scan of workflow, sort of what it finds).
+select id from workflow where name = :name and removed_at is not null order by removed_at desc, id desc limit 1
+
 -- find_former_workflow
 -- The newest that ever had this name; workflows are few (scan of workflow, sort of what it finds).
 select id, name, active_version, paused, paused_since, counter, holder, epoch, repairs, repairs_since, created_at, removed_at, blind_since,
