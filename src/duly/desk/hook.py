@@ -267,7 +267,7 @@ def _refuse(desk: Desk, name: str, *, is_open: bool, has_key: bool) -> RequestRe
     fault = HookFault.WRONG_KEY if has_key else HookFault.WRONG_SIGNATURE
     fault = fault if is_open else HookFault.NOT_OPEN
     desk.refusals.note(name, fault, desk.now_ms, is_open=is_open)
-    why = f"wrong {'key' if has_key else 'signature or time'}" if is_open else "none is open there"
+    why = f"wrong {'key' if has_key else 'signature or time'}" if is_open else "none is open"
     log.warning("A webhook for %s was refused: %s", cut(visible(name), NAME_CHARS_SHOWN), why)
     return RequestRefused(code="hook_key_refused" if has_key else "hook_refused")
 
