@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.store.scene import (
 )
 
 OTHER = "workflow_2"
+SERVICE = CAPABILITY.partition(".")[0]
 FIRST, SECOND = "run_01", "run_02"
 
 
@@ -86,6 +88,24 @@ def _pages(verb: str, field: str | None, *turns: tuple[dict[str, Any], tuple[Any
             await _see(field, *expected)(world, answer)
 
     return edge
+
+
+async def _users(world: World) -> None:
+    """Grant more: below other names, twice to one workflow, and to one that is removed then."""
+    ask = partial(world.store.list_users, SERVICE)
+    grants = (
+        (OTHER, f"{SERVICE}s.read"),
+        (OTHER, f"{SERVICE}_x.read"),
+        (WORKFLOW, f"{SERVICE}.gone"),
+    )
+    for number, (workflow_id, capability) in enumerate(grants):
+        action = Action(f"action_1{number}", "me", "grant")
+        await world.store.grant(workflow_id, capability, action=action, now=NOON)
+    assert await ask([]) == (NAME,)
+    assert await ask([f"{SERVICE}s.read"]) == tuple(sorted((NAME, "post")))
+    assert await ask([f"{SERVICE}s.read"], limit=1) == (min(NAME, "post"),)
+    await world.store.remove(OTHER, action=Action("action_20", "me", "remove"), now=NOON)
+    assert await ask([f"{SERVICE}s.read"]) == (NAME,)
 
 
 def _read(
@@ -153,6 +173,14 @@ WORKFLOWS = (
         WORKFLOW,
         sees=_see("capability", CAPABILITY),
         edge=_pages("list_grants", None, ({"workflow_id": OTHER}, ())),
+    ),
+    _read(
+        "list_users",
+        SERVICE,
+        [],
+        sees=_see(None, NAME),
+        edge=_users,
+        is_paged=True,
     ),
     _read(
         "get_secret",

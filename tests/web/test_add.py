@@ -20,6 +20,8 @@ from duly.api.registry import Scope
 from duly.faces.cli.init import create
 from duly.host import Host
 from duly.rules.source import Language
+from duly.store import people
+from duly.store.record import Action
 from duly.words.addable import (
     HERE_ALREADY,
     KINDS,
@@ -28,6 +30,7 @@ from duly.words.addable import (
     START_AGAIN,
     TYPED_AGAIN,
     USED_BY,
+    USED_BY_MORE,
     USED_BY_NONE,
     WHY_COMMAND,
 )
@@ -297,6 +300,33 @@ async def test_the_page_of_a_connection_says_who_uses_it_and_how_it_is_removed(
         shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
         assert USED_BY in Page(shown).text
         assert 'href="/w/copies"' in shown
+
+
+async def test_what_a_connection_has_no_longer_is_still_allowed_to_those_who_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U6: a grant outlasts its tool; it is one question, and a list that was cut says so."""
+    create(tmp_path)
+    with (tmp_path / "duly.toml").open("a") as file:
+        file.write(SERVICE)
+    async with standing(tmp_path, is_made=True) as web:
+        headers = await signed(web)
+        desk = web.host._desk()
+        for name in ("copied", "copies"):
+            other = SOURCE.replace('"copies"', f'"{name}"')
+            await web.host.deploy(duly.Source(Language.PYTHON, other))
+            action = Action(f"grant {name}", "ada", "grant")
+            (row,) = [e for e in await desk.ask(people.list_workflows) if e.name == name]
+            await desk.parts.store.grant(row.id, "tasks.gone", action=action, now=desk.now_ms)
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert 'href="/w/copied"' in shown
+        assert 'href="/w/copies"' in shown
+        assert USED_BY_MORE not in Page(shown).text
+        monkeypatch.setattr("duly.desk.connection.USERS_MAX", 1)
+        shown = (await ask(web.app, "/connect/tasks", headers=headers)).text
+        assert 'href="/w/copied"' in shown
+        assert 'href="/w/copies"' not in shown
+        assert USED_BY_MORE in Page(shown).text
 
 
 async def test_the_kinds_that_a_command_adds_are_listed_with_it(tmp_path: Path) -> None:

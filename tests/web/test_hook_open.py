@@ -13,12 +13,13 @@ from typing import Any, Final
 import pytest
 
 from duly.api.clock import Loop
+from duly.api.registry import VERBS
 from duly.desk.hook import OpenHook
-from duly.errors import NotFound, RequestRefused
+from duly.errors import Invalid, NotFound, RequestRefused, StoreUnavailable
 from duly.faces.web.guard import VISIT
 from duly.faces.web.hook import UnreadPosts
 from duly.rules.source import EXAMPLE, Source
-from duly.rules.webhook import HookFault
+from duly.rules.webhook import HookFault, UnreadFault
 from duly.words import hook as hooked
 from duly.words import page as words
 from duly.words.done import say_curl
@@ -284,3 +285,86 @@ async def test_of_posts_that_are_refused_unread_the_host_is_told_in_sums(
     await unread.telling
     assert (told[0]["workflow"], told[0]["posts"], told[0]["unread"]) == ("known", 5000, "too_long")
     assert (len(told), pauses, unread.sums) == (30, [20, 30], {})
+
+
+async def test_only_what_a_page_can_see_of_a_post_is_a_reason_not_to_read_it(
+    tmp_path: Path,
+) -> None:
+    """G12: the other reasons are found by the host; each of these has its sentence."""
+    (unread,) = (each for each in VERBS["receive"].parameters if each.name == "unread")
+    assert unread.words == (*map(str, UnreadFault),)
+    assert set(UnreadFault) < set(map(str, HookFault))
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        for given in set(HookFault) - set(map(HookFault, UnreadFault)):
+            with pytest.raises(Invalid) as refused:
+                await web.host.receive(FLOW, TOPIC, "", unread=str(given))
+            assert refused.value.code == "not_one_of"
+            assert refused.value.facts["known"] == [*map(str, UnreadFault)]
+        for why in UnreadFault:
+            assert await web.host.receive(FLOW, TOPIC, "", unread=why) is None
+
+
+def _unread(told: Any) -> tuple[UnreadPosts, Any]:
+    """Make posts to one webhook that are refused unread, each by the key in its address."""
+    unread = UnreadPosts()
+    scope = {VISIT: SimpleNamespace(session=SimpleNamespace(call=told))}
+
+    def come(workflow: str, key: str | None = None) -> None:
+        params = {"workflow": workflow, "topic": TOPIC} | ({"key": key} if key else {})
+        request: Any = SimpleNamespace(path_params=params, headers={}, scope=scope)
+        unread.note(request, RequestRefused(code="body_too_long"))
+
+    return unread, come
+
+
+async def test_keys_that_a_sender_made_up_are_one_sum_and_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G12: the host asks only whether there is a key, and the key itself is told to nobody."""
+    monkeypatch.setattr("duly.faces.web.hook.SUMS_MAX", 3)
+    told: list[dict[str, Any]] = []
+
+    async def call(verb: str, /, **given: Any) -> None:
+        told.append(given)
+
+    unread, come = _unread(call)
+    for number in range(50):
+        come("one", f"made-up-{number}")
+    come("one")
+    come("other", "its-key")
+    assert unread.telling is not None
+    await unread.telling
+    found = [(each["workflow"], each["key"] is not None, each["posts"]) for each in told]
+    assert found == [("one", True, 50), ("one", False, 1), ("other", True, 1)]
+    assert not any("made-up" in str(each) or "its-key" in str(each) for each in told)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailable(code="host_gone", facts={"process": 1}), ConnectionError("gone")],
+    ids=["the host is gone", "the line broke"],
+)
+async def test_a_sum_that_the_host_did_not_hear_is_told_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """G12: what came meanwhile is added to it; only what the host refuses for good is dropped."""
+    monkeypatch.setattr("duly.faces.web.hook.PAUSE_S", 0.0)
+    monkeypatch.setattr("duly.faces.web.hook.POSTS_MAX", 4)
+    told: list[tuple[str, int]] = []
+
+    async def call(verb: str, /, **given: Any) -> None:
+        told.append((given["workflow"], given["posts"]))
+        if given["workflow"] == "refused":
+            raise Invalid(code="out_of_range", path="posts")
+        if len(told) == 2:
+            come("one")
+            raise error
+
+    unread, come = _unread(call)
+    for name in ("refused", "one", "one", "one", "one"):
+        come(name)
+    assert unread.telling is not None
+    await unread.telling
+    assert told == [("refused", 1), ("one", 4), ("one", 4), ("one", 1)]
+    assert unread.sums == {}

@@ -13,6 +13,8 @@ from duly.rules.webhook import GIVES_SECRET as GIVES_SECRET
 from duly.rules.webhook import HOOK_HEADERS as HOOK_HEADERS
 from duly.rules.webhook import ID_HEADER as ID_HEADER
 from duly.rules.webhook import ID_HEADERS_MAX as ID_HEADERS_MAX
+from duly.rules.webhook import POSTS_MAX as POSTS_MAX
 from duly.rules.webhook import HookSender as HookSender
 from duly.rules.webhook import IdFrom as IdFrom
+from duly.rules.webhook import UnreadFault as UnreadFault
 from duly.store.people import PAGE_ROWS_MAX as PAGE_ROWS_MAX

@@ -33,6 +33,7 @@ from duly.store.base import Transaction
 from duly.store.proof import ProofRow
 
 HASH_CHARS: Final = 64
+USERS_MAX: Final = 100  # workflows that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Connection:
     which package its code is, where it is not built in or the project's own. `can_check`: its
     set-up can be tried without a change outside. `folder` is where its files are on the machine of
     the host; it is None where there is none, in a list, and for a caller below the scope admin.
+    `users` names the workflows that were granted something of it, also of tools that are gone;
+    `more_users` says that there are more.
     """
 
     name: str
@@ -93,6 +96,8 @@ class Connection:
     foreign: ForeignCode | None = None
     can_check: bool = False
     folder: str | None = None
+    users: tuple[str, ...] = ()
+    more_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +280,8 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
     proofs = Proofs.read(tx, parts)
     set_at = {each: at for owner, each, at in proofs.times if owner == name}
     needed = dict.fromkeys((*parts.outside.secrets_of(name), *set_at))
-    tools = [
-        each
-        for each in parts.outside.catalog.tools
-        if each.name.partition(".")[0] == name and each.asked is not None
-    ]
+    own = [each for each in parts.outside.catalog.tools if each.name.partition(".")[0] == name]
+    users = people.list_users(tx, name, {e.capability for e in own}, limit=USERS_MAX + 1)
     waiting = people.list_waiting(tx, limit=people.PAGE_ROWS_MAX)
     return Connection(
         name=name,
@@ -287,7 +289,7 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
         secrets=tuple(
             NeededSecret(each, moment(set_at[each]) if each in set_at else None) for each in needed
         ),
-        tools=tuple(_shown(parts, proofs, each) for each in tools),
+        tools=tuple(_shown(parts, proofs, each) for each in own if each.asked is not None),
         waiting=sum(
             each.waits == Waits.CONNECTION and (each.waits_on or "").partition(".")[0] == name
             for each in waiting
@@ -296,6 +298,8 @@ def _connection(tx: Transaction, parts: Parts, name: str, vault: Vault | None) -
         pins=name in find_pinning(parts.outside),
         foreign=next(each._foreign for each in parts.outside if each.name == name),
         can_check=name in find_checked(parts.outside),
+        users=users[:USERS_MAX],
+        more_users=len(users) > USERS_MAX,
     )
 
 

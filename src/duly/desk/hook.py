@@ -26,13 +26,12 @@ from duly.rules.shown import cut, visible
 from duly.rules.value import Json, decode
 from duly.rules.verb import Scope, act, question
 from duly.rules.webhook import HOOKS as HOOKS
-from duly.rules.webhook import HookFault, HookSender, IdFrom
+from duly.rules.webhook import POSTS_MAX, HookFault, HookSender, IdFrom, UnreadFault
 from duly.store import people
 from duly.store.base import Transaction
 
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
-POSTS_MAX: Final = 1_000_000  # that were refused unread, in one sum
 
 log = logging.getLogger("duly.hook")
 
@@ -203,7 +202,7 @@ class Hooks(HasDesk):
         *,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
-        unread: HookFault | str | None = None,
+        unread: UnreadFault | str | None = None,
         posts: int = 1,
         by: str = USER,
     ) -> Republish | None:
@@ -268,7 +267,7 @@ def _refuse(desk: Desk, name: str, *, is_open: bool, has_key: bool) -> RequestRe
     fault = HookFault.WRONG_KEY if has_key else HookFault.WRONG_SIGNATURE
     fault = fault if is_open else HookFault.NOT_OPEN
     desk.refusals.note(name, fault, desk.now_ms, is_open=is_open)
-    why = f"wrong {'key' if has_key else 'signature or time'}" if is_open else "none is open there"
+    why = f"wrong {'key' if has_key else 'signature or time'}" if is_open else "none is open"
     log.warning("A webhook for %s was refused: %s", cut(visible(name), NAME_CHARS_SHOWN), why)
     return RequestRefused(code="hook_key_refused" if has_key else "hook_refused")
 
@@ -315,8 +314,8 @@ def read_sender(sender: object) -> HookSender:
 
 def read_unread(why: object, posts: object) -> tuple[HookFault, int]:
     """Return why posts were not read, and how many they were, or name what is wrong."""
-    if why not in webhook.UNREAD:
-        facts = {"given": short(why), "known": [*map(str, webhook.UNREAD)]}
+    if why not in tuple(UnreadFault):
+        facts = {"given": short(why), "known": [*map(str, UnreadFault)]}
         raise Invalid(code="not_one_of", path="unread", facts=facts)
     if type(posts) is not int or not 1 <= posts <= POSTS_MAX:
         limits: dict[str, Json] = {"given": short(posts), "least": 1, "most": POSTS_MAX}

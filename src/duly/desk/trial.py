@@ -450,7 +450,7 @@ class TrialPlay:
 
     @property
     def left_out(self) -> tuple[UnreadRest, ...]:
-        """The reads that had more than the script asked for."""
+        """The reads that had more, which the script was not seen to ask for."""
         states = (each for each in self.states.values() if each is not None)
         return self.pages.tell(map(decode, states))
 

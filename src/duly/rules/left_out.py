@@ -24,7 +24,7 @@ Place: TypeAlias = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class UnreadRest:
-    """A read that gave `items` and had more, which was not asked for.
+    """A read that gave `items` and had more, and the script was not seen to ask for that.
 
     `goes_on_by` is the argument that says where the next page begins, if the tool has one.
     """
@@ -45,8 +45,10 @@ class _Open:
         """Tell whether a later call goes on where this page ended."""
         if tool.name != self.tool.name:
             return False
-        changed = [(self.args.get(name), args.get(name)) for name in {*self.args, *args}]
-        return any(_goes_on(before, now, self.ends) for before, now in changed if before != now)
+        return any(
+            _goes_on(name, self.args.get(name), args.get(name), self.ends)
+            for name in {*self.args, *args}
+        )
 
 
 @dataclass(slots=True)
@@ -78,20 +80,26 @@ class ReadPages:
         return tuple(told.values())
 
 
-def _goes_on(before: Json, now: Json, ends: frozenset[Place]) -> bool:
-    if isinstance(now, bool) or not isinstance(now, str | int | float):
-        return False
-    is_further = isinstance(now, int) and isinstance(before, int | None) and now > (before or 0)
-    return is_further or now in ends
+def _goes_on(name: str, before: Json, now: Json, ends: frozenset[Place]) -> bool:
+    """Tell whether an argument now has where a page ended, at any depth, or a place behind it.
+
+    A number that only grew is a place in an argument that is called like one: a customer, or how
+    many are asked for, is none.
+    """
+    if ({*_scalars(now)} - {*_scalars(before)}) & ends:
+        return True
+    is_further = type(now) is int and isinstance(before, int | None) and now > (before or 0)
+    return is_further and _is_place(name)
 
 
 def _find_argument(tool: Tool) -> str | None:
-    """Find the argument by which a tool goes on, by its name: `after`, or `after_id`."""
-    for begin in GOES_ON_BY:
-        for each in tool.parameters:
-            if each.name == begin or each.name.startswith(f"{begin}_"):
-                return each.name
-    return None
+    """Find the argument by which a tool goes on, by its name."""
+    return next((each.name for each in tool.parameters if _is_place(each.name)), None)
+
+
+def _is_place(name: str) -> bool:
+    """Tell whether an argument is called like a place in a list: `after`, or `after_id`."""
+    return name.partition("_")[0] in GOES_ON_BY
 
 
 def _scalars(value: Json, depth: int = DEPTH_MAX) -> Iterator[Place]:

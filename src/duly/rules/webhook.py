@@ -84,12 +84,20 @@ class HookFault(StrEnum):
     WRONG_SIGNATURE = "wrong_signature"
     NO_ID = "no_id"
     NOT_TAKEN = "not_taken"  # it proved who sent it, and can be no event
-    WRONG_TYPE = "wrong_type"  # this and the next two were refused before they were read
+    WRONG_TYPE = "wrong_type"  # this and the next two are those of `UnreadFault`
     TOO_LONG = "too_long"
     UNREADABLE = "unreadable"
 
 
-UNREAD: Final = (HookFault.WRONG_TYPE, HookFault.TOO_LONG, HookFault.UNREADABLE)
+class UnreadFault(StrEnum):
+    """Why a post was refused before it was read."""
+
+    WRONG_TYPE = "wrong_type"
+    TOO_LONG = "too_long"
+    UNREADABLE = "unreadable"
+
+
+POSTS_MAX: Final = 1_000_000  # that were refused unread, in one sum
 
 
 @dataclass(frozen=True, slots=True)

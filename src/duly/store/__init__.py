@@ -228,6 +228,7 @@ class Store:
     list_waiting = read(people.list_waiting)
     list_actions = read(people.list_actions)
     list_grants = read(people.list_grants)
+    list_users = read(people.list_users)
     get_secret = read(people.get_secret)
     find_proof = read(proof.find_proof)
     list_secrets = read(people.list_secrets)

@@ -365,6 +365,14 @@ def find_removed(tx: Transaction, name: str) -> ActionRow | None:
     return None if found is None else find_last_action(tx, str(found[0]), "remove")
 
 
+def list_users(
+    tx: Transaction, connector: str, capabilities: Iterable[str], *, limit: int = 100
+) -> tuple[str, ...]:
+    """Name the workflows that were granted one of these, or anything below a connection's name."""
+    here = {"connector": connector, "capabilities": as_set(capabilities), "limit": page(limit)}
+    return tuple(str(row[0]) for row in tx.all("list_users", **here))
+
+
 def list_grants(tx: Transaction, workflow_id: str) -> tuple[GrantRow, ...]:
     """Read the envelope of a workflow (A1)."""
     return tuple(GrantRow(*row) for row in tx.all("list_grants", workflow_id=workflow_id))

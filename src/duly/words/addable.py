@@ -186,8 +186,8 @@ WHY_COMMAND: Final = (
     " the machine of the host:"
 )
 OWN_NETWORK: Final = (
-    "An address of this machine or of your own network is not taken here. It needs this line in its"
-    " table of duly.toml, which names the host:"
+    "An address of this machine or of your own network is not taken here. In duly.toml, the table"
+    " of the connection needs a line that allows this address:"
 )
 OWN_COMMAND: Final = (
     "This command adds such a connection, with the line. Change what is yours, and type it in the"
@@ -209,6 +209,7 @@ USED_BY: Final = (
     "These workflows were allowed something of it. Without it they stop at their next call and wait"
     " for a person; deploy them without it, or remove them, first:"
 )
+USED_BY_MORE: Final = "Further workflows were allowed something of it too."
 USED_BY_NONE: Final = "No workflow is allowed anything of it."
 REMOVES: Final = (
     "A page removes none. On the machine of the host, take this table and those below it out of"

@@ -30,6 +30,9 @@ _LATER: Final = (
     "|; a wake-up that the script asked for comes {wake_in}]"
 )
 
+UNCOMPARED: Final = "; all wait until it has compared what it was told before the server began"
+DUE_WITHOUT_HOST: Final = "Something is due, and waits for a host"
+
 SHORT: Final[Mapping[str, str]] = {
     "outcome_unknown": "Waiting for you to say whether {short} happened",
     "needs_approval": "Waiting for you to approve {short}",
@@ -220,9 +223,9 @@ LONG: Final[Mapping[str, str]] = {
     ),
     "waits_for_host": (
         "The database server was started again. Before anything begins, each host compares what it "
-        "was told before[, and host {host} has not done so yet]. It takes seconds[; if that host "
-        "is gone, it is waited for until {waits_until} at most|. This one has taken ten minutes: "
-        "stop it]."
+        "was told before[, and host {host} has not done so yet]. This takes seconds[. If that host "
+        "is gone, the others wait for it until {waits_until} at most|. Host {host} has already "
+        "had ten minutes for it: stop that host]."
     ),
     "unblocked": (
         f"What it waited for, {{lacking}}, is there. Duly continues by itself; {_NO_HELP}."

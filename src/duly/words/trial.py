@@ -39,7 +39,7 @@ def say_over(count: int) -> str:
 
 
 def say_left_out(reads: Sequence[Mapping[str, Any]]) -> str:
-    """Say which reads had more than the script asked for, and how it goes on."""
+    """Say which reads had more that the script was not seen to ask for, and how to go on."""
     return " ".join(map(_say_open_read, reads))
 
 
@@ -52,7 +52,8 @@ def _say_open_read(read: Mapping[str, Any]) -> str:
     )
     found = say_number(read["items"], "item")
     return (
-        f"{read['tool']} gave {found} and left out more, for which the script never asked: {how}."
+        f"{read['tool']} gave {found} and left out more, and the script was not seen to ask for it:"
+        f" {how}."
     )
 
 

@@ -35,12 +35,11 @@ from duly.faces.cli.view import View
 from duly.words import say_next
 from duly.words.noun import say_waiting
 from duly.words.phrase import capital
+from duly.words.standing import DUE_WITHOUT_HOST, UNCOMPARED
 
 PAGE: Final = 1000
 LINES_MAX: Final = 20  # with the headline and what to type that is one screen
 NAME_CELLS_MAX: Final = 24
-UNCOMPARED: Final = "; all wait until it has compared what it was told before the server began"
-DUE: Final = "Something is due, and waits for a host"
 URGENCY: Final = tuple(Standing)
 # What needs no sentence where a time or a count says more.
 QUIET: Final = frozenset({Code.HELD_BACK, Code.LEFT_PENDING, Code.SCHEDULED, Code.IDLE})
@@ -153,7 +152,7 @@ def _stood(each: dict[str, Any]) -> dict[str, Any]:
     """Take back what only a host at work can promise."""
     reason = each["reason"]
     if reason["code"] == Code.DUE:
-        reason = {**reason, "text": DUE}
+        reason = {**reason, "text": DUE_WITHOUT_HOST}
     return {**each, "reason": reason, "next_check_at": None, "wakes_at": None}
 
 

@@ -9,7 +9,6 @@ Law 2  A trial that was made is part of what is shown. So a second click, and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from starlette.responses import Response
 
 from duly.api.registry import VERBS, Scope
 from duly.api.session import Session
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid
 from duly.faces.web.add import ask_settings
 from duly.faces.web.body import read_arguments
 from duly.faces.web.form import go
@@ -33,7 +32,6 @@ FIELDS: Final = ("tool", "seen")
 CODE_CHARS_MAX: Final = 100
 WELL: Final = 200
 CONFLICT: Final = 409
-USERS_MAX: Final = 100  # workflows that are looked through for their grants
 
 
 def list_entries(live: Callable[[Show], Endpoint]) -> Iterator[Entry]:
@@ -115,27 +113,12 @@ async def _tell(
 ) -> dict[str, Any]:
     """Return what the page shows: the connection, and whether its settings have changed since."""
     return {
-        "users": await _list_users(session, str(found["name"])),
         "each": found,
         "seen": _digests(found),
         "is_changed": is_changed,
         "begun": begun,
         "settings": await ask_settings(session),
     }
-
-
-async def _list_users(session: Session, name: str) -> list[str]:
-    """Name the workflows that were granted something of a connection (A1)."""
-    tools: Any = await session.call("tools")
-    own = {each["capability"] for each in tools if each["name"].partition(".")[0] == name}
-    flows: Any = await session.call("workflows", limit=USERS_MAX)
-    found = []
-    for each in flows:
-        with suppress(NotFound):  # removed meanwhile
-            grants: Any = await session.call("grants", workflow=each["name"])
-            if any(one["capability"] in own for one in grants):
-                found.append(str(each["name"]))
-    return found
 
 
 async def _ask(session: Session, name: str) -> Any:

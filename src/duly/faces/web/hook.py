@@ -3,14 +3,13 @@
 Law 1  Nothing is judged here but the type and the size of the body. The host has the secrets and
        decides (G8).
 Law 2  What is refused here is told to the host, for the owner of the webhook: as sums, a few a
-       second, and without the sender waiting for it.
+       second, and without the sender waiting for it. A sum stays until the host has taken it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,11 +18,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.api.clock import Loop
-from duly.api.page import HOOK_HEADERS, ID_HEADER, ID_HEADERS_MAX, name_hooks
+from duly.api.page import (
+    HOOK_HEADERS,
+    ID_HEADER,
+    ID_HEADERS_MAX,
+    POSTS_MAX,
+    UnreadFault,
+    name_hooks,
+)
 from duly.api.registry import Scope
 from duly.api.session import Session
 from duly.api.value import Json
-from duly.errors import DulyError
+from duly.errors import DulyError, Invalid
 from duly.faces.web.body import JSON, Large, read_body, read_text
 from duly.faces.web.guard import OPEN, Endpoint, Entry, visit_of
 from duly.faces.web.rate import SENDER
@@ -34,8 +40,11 @@ HOOK_BYTES_MAX: Final = 512 * 1024
 TAKEN: Final = 202
 FINE: Final = 200
 # Why a body was not read, in the words of the host.
-WHY: Final[Mapping[str, str]] = {"wrong_media_type": "wrong_type", "body_too_long": "too_long"}
-UNREADABLE: Final = "unreadable"
+WHY: Final[Mapping[str, UnreadFault]] = {
+    "wrong_media_type": UnreadFault.WRONG_TYPE,
+    "body_too_long": UnreadFault.TOO_LONG,
+}
+A_KEY: Final = "-"  # in place of the one that was sent: the host asks only whether there is one
 SUMS_MAX: Final = 1000  # of different places; what comes beside them is not counted
 TOLD_MAX: Final = 20  # at a time
 PAUSE_S: Final = 1.0
@@ -71,19 +80,30 @@ def list_entries() -> Iterator[Entry]:
         yield Entry(path, receive, {"POST": OPEN}, actor=WEBHOOK, right=Scope.AGENT, rate=SENDER)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a sum is of: nothing that a sender can make up without end for one webhook."""
+
+    workflow: str
+    topic: str
+    why: UnreadFault
+    has_key: bool
+    signed: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class UnreadPosts:
     """Posts that were refused before they were read, until the host was told of them (law 2)."""
 
-    sums: dict[tuple[str, ...], int] = field(default_factory=dict)
+    sums: dict[_Place, int] = field(default_factory=dict)
     telling: asyncio.Task[None] | None = None
 
     def note(self, request: Request, error: DulyError) -> None:
         """Count a post by its place and its reason, and see that the host is told."""
         params = request.path_params
-        signed = sorted(each for each in HOOK_HEADERS if each in request.headers)
-        why = WHY.get(error.code, UNREADABLE)
-        place = (params["workflow"], params["topic"], why, params.get("key", ""), *signed)
+        signed = tuple(sorted(each for each in HOOK_HEADERS if each in request.headers))
+        why = WHY.get(error.code, UnreadFault.UNREADABLE)
+        place = _Place(params["workflow"], params["topic"], why, bool(params.get("key")), signed)
         if place in self.sums or len(self.sums) < SUMS_MAX:
             self.sums[place] = self.sums.get(place, 0) + 1
         if self.telling is None or self.telling.done():
@@ -94,15 +114,29 @@ class UnreadPosts:
         try:
             while self.sums:
                 for place in [*self.sums][:TOLD_MAX]:
-                    workflow, topic, why, key, *signed = place
-                    given: dict[str, Json] = {"workflow": workflow, "topic": topic, "body": ""}
-                    given |= {"headers": dict.fromkeys(signed, ""), "key": key or None}
-                    given |= {"unread": why, "posts": self.sums.pop(place)}
-                    with suppress(DulyError):
-                        await session.call("receive", **given)
+                    if not await self._tell_one(session, place):
+                        break
                 await env.sleep(PAUSE_S)
         finally:
             env.close()
+
+    async def _tell_one(self, session: Session, place: _Place) -> bool:
+        """Tell of one sum, and return whether the host heard it; what it did not hear stays."""
+        posts = min(self.sums[place], POSTS_MAX)
+        given: dict[str, Json] = {"workflow": place.workflow, "topic": place.topic, "body": ""}
+        given |= {
+            "headers": dict.fromkeys(place.signed, ""),
+            "key": A_KEY if place.has_key else None,
+        }
+        try:
+            await session.call("receive", **given, unread=place.why, posts=posts)
+        except Invalid:
+            pass  # it would be refused again
+        except (DulyError, OSError):
+            return False
+        if left := self.sums.pop(place) - posts:  # more came meanwhile
+            self.sums[place] = left
+        return True
 
 
 def _endpoint(large: Large) -> Endpoint:

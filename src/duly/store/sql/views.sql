@@ -183,6 +183,12 @@ select capability, mutations_per_day, matching, granted_by, granted_at from gran
 -- What any workflow was granted, each once: a host has few (scan of granted).
 select distinct g.capability from granted g join workflow w on w.id = g.workflow_id where w.removed_at is null order by g.capability
 
+-- list_users
+-- Which workflows were granted something of a connection: one of these capabilities, or any below its name (scan of granted, sort of what it finds).
+select distinct w.name from granted g join workflow w on w.id = g.workflow_id
+where w.removed_at is null and (substr(g.capability, 1, length(:connector) + 1) = :connector || '.' or g.capability in (select i.key from json_each(:capabilities) i))
+order by w.name limit :limit
+
 -- list_allowances
 -- Newest first, of one workflow or of all (scan of allowance, cut by the limit).
 select a.id, a.workflow_id, a.mutation_id, a.tool, a.version, a.args, a.matching, a.calls, a.until, a.given_by, a.given_at, a.revoked_by, a.revoked_at, a.seal,
