@@ -94,7 +94,7 @@ class SimulatedEnv(VirtualEnv):
 
 
 class QuickRunner(asyncio.Runner):  # type: ignore[misc]  # Python does not call it final
-    """A runner that handles no signals: whoever asks for a handler makes Python print the task."""
+    """A runner that handles no signals: to ask for a handler makes Python print the task."""
 
     def run(self, coro: Coroutine[Any, Any, R], *, context: Context | None = None) -> R:
         """Run a task to its end."""

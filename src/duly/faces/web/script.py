@@ -75,7 +75,7 @@ class Asked:
         return {each["tool"]: each["typed"] for each in changed}
 
     def untyped(self) -> Asked:
-        """Show what stands now, whatever was typed over what stood before."""
+        """Show what stands now, not what was typed over what stood before."""
         return replace(self, asks=tuple({**each, "typed": each["chosen"]} for each in self.asks))
 
 
