@@ -186,7 +186,7 @@ BREAKS = (
         "a choice for a tool asks for another one whose capability has its name",
     ),
     Break(
-        "A3",
+        "H5",
         "duly.desk.carrying",
         "_check_grant",
         lambda desk, line, number: None,
