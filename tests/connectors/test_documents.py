@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pypdf
@@ -54,11 +55,15 @@ def archive(**entries: bytes) -> bytes:
 
 
 def locked_pdf() -> bytes:
-    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf("secret")))
-    writer.encrypt("password", algorithm="RC4-128")
-    made = io.BytesIO()
-    writer.write(made)
-    return made.getvalue()
+    """Lock a page; pypdf cannot read one of some thousands that it writes itself."""
+    while True:
+        writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf("secret")))
+        writer.encrypt("password", algorithm="RC4-128")
+        made = io.BytesIO()
+        writer.write(made)
+        with suppress(pypdf.errors.PdfReadError):
+            if not pypdf.PdfReader(made).decrypt(""):
+                return made.getvalue()
 
 
 async def test_the_words_of_a_pdf(documents: Documents, blobs: MemoryBlobs) -> None:

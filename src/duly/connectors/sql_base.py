@@ -4,9 +4,10 @@ Law 1: a change and the record of its key are one transaction. So a key makes it
        the record says for certain whether it was made (L5, L7).
 Law 2: a record that is missing denies nothing if the table of records is gone, or may have been
        made later than the call was sent: the table before it may have known the call (L5). When it
-       was made is told by the clock of the database, and a clock of a host is believed with a
-       margin of a day. A first send that comes so early leaves a mark that it came to this table,
-       so its record is believed, however the clocks differ.
+       was made is told by the clock of the database. That of a server is another one than that of
+       the host, which is believed with a margin. A first send that seems to come before the table,
+       or within the margin, leaves a mark that it came to this table, so its record is believed,
+       however the clocks differ.
 Law 3: the table of records is committed before the first change begins. So a change that fails
        does not take it away again, and the next call finds it.
 Law 4: what a database holds becomes JSON that a script can hold exactly, or is refused.
@@ -42,8 +43,8 @@ FETCH_ROWS: Final = 50
 RETURNED_ROWS_MAX: Final = 1_000  # of a change
 # The first row of the table of calls: it says since when the table has been kept.
 FIRST_KEY: Final = ""
-# Between the clock of a host and that of the database; as wide as that between two hosts (L7).
-CLOCK_MARGIN_MS: Final = 24 * 60 * 60 * 1000
+# Between the clock of a host and that of a server: twice the difference that Duly warns of.
+CLOCK_MARGIN_MS: Final = 10_000
 KEY_CHARS: Final = 64
 # Of a row that is taken back; no key of a call has a space in it, and each is as long.
 TRIAL_KEY: Final = "duly check".ljust(KEY_CHARS, ".")
@@ -244,6 +245,10 @@ def began_key(key: str) -> str:
     return f"began {key}"[:KEY_CHARS]
 
 
-def lost(found: Any, sent_ms: int) -> bool:
-    """Tell whether the record may have begun after a call was sent; `found` is its first row."""
-    return found is None or int(found[1]) + CLOCK_MARGIN_MS > sent_ms
+def lost(found: Any, sent_ms: int, *, has_own_clock: bool = True) -> bool:
+    """Tell whether the record may have begun after a call was sent; `found` is its first row.
+
+    A server `has_own_clock`; a file has that of the host.
+    """
+    margin_ms = CLOCK_MARGIN_MS if has_own_clock else 0
+    return found is None or int(found[1]) + margin_ms > sent_ms

@@ -155,7 +155,7 @@ class SqliteDatabase:
         What this first send leaves behind says that it came to this table.
         """
         with self._own():
-            if not lost(_find(database, FIRST_KEY), change.sent_ms):
+            if not _may_be_new(database, change.sent_ms):
                 return
             database.execute("begin immediate")
             if _find(database, FIRST_KEY) is None:
@@ -245,8 +245,12 @@ def _find(database: apsw.Connection, key: str) -> tuple[object, ...] | None:
 
 def _is_lost(database: apsw.Connection, key: str, sent_ms: int) -> bool:
     """Tell whether a record that is missing may have stood in a table before this one (law 2)."""
-    first = _find(database, FIRST_KEY)
-    return lost(first, sent_ms) and _find(database, began_key(key)) is None
+    return _may_be_new(database, sent_ms) and _find(database, began_key(key)) is None
+
+
+def _may_be_new(database: apsw.Connection, sent_ms: int) -> bool:
+    """Tell whether the table may have been made after a call was sent."""
+    return lost(_find(database, FIRST_KEY), sent_ms, has_own_clock=False)
 
 
 def _insert(database: apsw.Connection, key: str, tool: str, sent_ms: int) -> bool:
