@@ -59,7 +59,7 @@ BREAKS = (
         "L5",
         "duly.connectors.sql_postgres",
         "lost",
-        lambda found, sent_ms: found is None,
+        lambda found, sent_ms, *, has_own_clock=True: found is None,
         (f"{SQL}::test_without_its_table_of_calls_no_call_is_denied_or_sent_again",),
         "a record that began later denies a call",
     ),

@@ -330,9 +330,11 @@ from tests.connectors.test_mcp import local, search
 from duly.connectors.registry import Registry
 
 async def main():
-    await search(Registry([local(Path(sys.argv[1]))]))
+    registry = Registry([local(Path(sys.argv[1]))])  # it keeps the server: the name must stay
+    await search(registry)
     print("ready", flush=True)
     await asyncio.sleep(600)
+    await registry.close()
 
 asyncio.run(main())
 """
