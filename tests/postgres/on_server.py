@@ -165,6 +165,9 @@ OF_SQLITE: Final = {
     f"{_ENGINE}ledger.py::test_the_lag_begins_when_this_host_took_the_row_over": _LAG,
     "tests/testing/test_stage.py::test_an_idle_host_wakes_nobody": _LOOKS,
     "tests/bus/test_recover.py::test_an_idle_bus_does_nothing": _LOOKS,
+    f"{_SEAL}a_key_that_is_lost_while_it_is_replaced": _KEY,
+    "tests/desk/test_forgetting.py::test_a_file_that_is_written_while_an_input_is_forgotten_is_"
+    "written_again[backup]": _FILE,
 }
 
 
