@@ -9,7 +9,8 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -285,6 +286,39 @@ async def test_a_lost_answer_shows_a_message_twice_and_decides_once(stand: Phone
         assert await stand.press(stand.chat.buttons(second)["Yes"]) == SENT
         await stand.until(lambda: stand.sent)
         assert await decided(stand) == [(BY, "approve")]
+
+
+async def test_a_sweep_that_is_cancelled_is_over_when_its_write_is(
+    stand: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G11: while a host closes, a second sweep asks nothing again that is just being noted."""
+    begun, late = asyncio.Event(), asyncio.Event()
+    async with stand.serving():
+        await stand.pair()
+    async with stand.make() as host:
+        await host.publish("letters", "letter", title="A letter", payload=LETTER, message_id="l")
+        store, channel = host._desk().parts.store, cast("Any", host._channels.all[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(type(channel), "heed", AsyncMock(return_value=True))
+            await host.drain()
+        real = store.move_slip
+
+        async def move(*args: Any, **more: Any) -> None:
+            begun.set()
+            await late.wait()
+            await real(*args, **more)
+
+        monkeypatch.setattr(store, "move_slip", move)
+        first = asyncio.ensure_future(channel._link.ask())
+        await begun.wait()
+        first.cancel()
+        second = asyncio.ensure_future(channel._link.ask())
+        await asyncio.wait([first, second], timeout=0.2)
+        late.set()
+        await second
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert len(stand.questions()) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

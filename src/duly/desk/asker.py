@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from traceback import format_tb
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from duly.bus.asking import AskedCall, AskingChannel, ChannelLink
 from duly.bus.channel import NOTIFY_TOPIC, Channels
@@ -42,6 +42,7 @@ from duly.desk.slip import (
 from duly.desk.unreached import Unreached
 from duly.env import Env
 from duly.errors import ConnectorError, DulyError, PermissionDenied, Refused, StoreError
+from duly.loop import outlast
 from duly.rules import slip as rule
 from duly.rules.daily import last_daily_ms
 from duly.rules.delivery import OWN_SOURCE, encode_payload
@@ -85,6 +86,7 @@ LISTENING: Final = "listening"
 REACHING: Final = "reaching"  # one account of several, while the others are asked
 
 log = logging.getLogger("duly.channel")
+R = TypeVar("R")
 
 
 class OpenHost(Decides, Protocol):
@@ -236,20 +238,13 @@ class Asker:
 
     async def _ask(self, channel: AskingChannel, account: str, mutation_id: str) -> None:
         """Write a slip, then send it (law 2)."""
-        desk = self._desk
+        desk, store = self._desk, self._desk.parts.store
         call = await desk.look(partial(show_call, desk=desk, mutation_id=mutation_id))
         if call is None:
             return  # another program wrote it; the attention says so
         code = rule.write_code(self._env.random_bytes(rule.CODE_BYTES))
-        slip = await desk.parts.store.write_slip(
-            self._env.new_id("slip"),
-            channel.name,
-            account,
-            mutation_id,
-            call.hash,
-            digest(code),
-            now=desk.now_ms,
-        )
+        here = (self._env.new_id("slip"), channel.name, account, mutation_id)
+        slip = await _to_its_end(store.write_slip(*here, call.hash, digest(code), now=desk.now_ms))
         if slip is None:
             return
         text = tell_call(call)
@@ -257,8 +252,7 @@ class Asker:
         shown = text if fits else tell_too_long(call, len(text))
         asked = AskedCall(account, mutation_id, tell_subject(call), shown, code, fits)
         message = await channel.ask(asked)
-        move = partial(desk.parts.store.move_slip, slip, SlipStatus.ASKED, message=message)
-        await desk.complete(partial(move, now=desk.now_ms))
+        await _to_its_end(store.move_slip(slip, SlipStatus.ASKED, message=message, now=desk.now_ms))
 
     async def _close(self, channel: AskingChannel, slip: SlipRow, is_paired: bool) -> bool:
         """Close a slip that asks no more, after its message says so; return whether it is over."""
@@ -270,8 +264,7 @@ class Asker:
             return False
         if slip.message is not None:
             await channel.end(slip.account, slip.message, _end_text(channel, end, by, call))
-        move = desk.parts.store.move_slip
-        await desk.complete(partial(move, slip, SlipStatus.CLOSED, now=desk.now_ms))
+        await _to_its_end(desk.parts.store.move_slip(slip, SlipStatus.CLOSED, now=desk.now_ms))
         return True
 
     async def _wait(self, channel: AskingChannel) -> None:
@@ -483,6 +476,13 @@ class _Budget:
         """Take one, if there is one left."""
         self._left -= 1
         return self._left >= 0
+
+
+async def _to_its_end(write: Awaitable[R]) -> R:
+    """Outlast a write, also when cancelled: the door is shut until it is over (law 2)."""
+    writing = asyncio.ensure_future(write)
+    await outlast(writing)
+    return writing.result()
 
 
 def _read_slips(
