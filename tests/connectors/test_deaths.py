@@ -1,7 +1,7 @@
 """Each change of a service killed, failing and stopped on its way: reconcile knows what happened.
 
 The suite dies wherever the outside, or what was kept of the call, has just changed, and fails at a
-few lines of many, and a commit takes half of the changes; `DULY_EXAM=all` takes all, and dies and
+few lines of many, and a commit takes half of the changes; `TEST_EXAM=all` takes all, and dies and
 fails at every line of the connector's own code.
 """
 
@@ -123,7 +123,7 @@ OF_GOOGLE = {
     ),
     "drive.create": Way({"name": "a.txt", "text": "One"}),
 }
-IS_WHOLE = os.environ.get("DULY_EXAM") == "all"
+IS_WHOLE = os.environ.get("TEST_EXAM") == "all"
 OF_FILES = {
     (name := f"{service}.{tool}"): Way(args, test_declared.OTHER.get(name, {}))
     for service, (tool, args) in test_declared.CALLS.items()

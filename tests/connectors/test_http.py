@@ -445,7 +445,7 @@ PLACES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PLACES)
 def test_every_place_of_the_key_passes_the_exam(tmp_path: Path, name: str) -> None:
     """L4, L5, L7: killed and failing at every line of the connector."""
-    is_whole = os.environ.get("DULY_EXAM") == "all"
+    is_whole = os.environ.get("TEST_EXAM") == "all"
     with Shop(tmp_path / "exam") as shop:
 
         def make(folder: Path) -> Http:
@@ -461,7 +461,7 @@ def test_every_place_of_the_key_passes_the_exam(tmp_path: Path, name: str) -> No
             {"item": "tea"},
             effects=count_orders(shop),
             folder=tmp_path / "exam",
-            # One of them dies at the lines of kit and transport as well; `DULY_EXAM=all` at each.
+            # One of them dies at the lines of kit and transport as well; `TEST_EXAM=all` at each.
             modules=["duly.connectors.transport", "duly.connectors.rest"] * (name == "header"),
             look=None if is_whole and name == "header" else look_at_disk,
         )

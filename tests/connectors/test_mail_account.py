@@ -314,8 +314,8 @@ async def test_other_drafts_that_came_since_prove_that_none_is_missing(
 
 @pytest.fixture
 def _few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try some points of many: each costs ten sign-ins. `DULY_EXAM=all` tries every line."""
-    if os.environ.get("DULY_EXAM") != "all":
+    """Try some points of many: each costs ten sign-ins. `TEST_EXAM=all` tries every line."""
+    if os.environ.get("TEST_EXAM") != "all":
         monkeypatch.setattr("duly.testing.exam.POINTS_MAX", 3)
         monkeypatch.setattr("duly.testing.exam.STOPS_MAX", 1)
 

@@ -278,8 +278,8 @@ async def test_a_view_of_the_record_is_no_way_round(tmp_path: Path) -> None:
 
 @pytest.fixture
 def _few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try some of the lines; `DULY_EXAM=all` tries every one."""
-    if os.environ.get("DULY_EXAM") != "all":
+    """Try some of the lines; `TEST_EXAM=all` tries every one."""
+    if os.environ.get("TEST_EXAM") != "all":
         monkeypatch.setattr("duly.testing.exam.POINTS_MAX", 25)
         monkeypatch.setattr("duly.testing.exam.STOPS_MAX", 2)
 

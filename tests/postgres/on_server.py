@@ -49,7 +49,7 @@ from tests.postgres.world import Peephole, Place, PostgresWorld
 from tests.store.exam import World
 
 SUITES: Final = ("tests/engine", "tests/desk", "tests/bus", "tests/examples", "tests/testing")
-PART: Final = "DULY_ON_SERVER"
+PART: Final = "TEST_ON_SERVER"
 NAMED: Final = "named"
 PROCESSES: Final = "2"
 STORES: Final = frozenset({"duly_world", "url"})  # what a test asks for a store

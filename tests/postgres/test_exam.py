@@ -2,7 +2,7 @@
 
 Of the questions about a crash a commit asks a third; of the rest `make test` asks a quarter, and
 every verb at least one (tests/pace.py). On SQLite every verb is asked everything each time.
-`DULY_EXAM=all python -m pytest tests/postgres` asks everything here too.
+`TEST_EXAM=all python -m pytest tests/postgres` asks everything here too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.postgres.world import Place, PostgresWorld
 from tests.store.exam import Question, Trial
 from tests.store.test_exam_complete import sat_trials
 
-PARTS = 1 if os.environ.get("DULY_EXAM") == "all" else 3
+PARTS = 1 if os.environ.get("TEST_EXAM") == "all" else 3
 
 
 def chosen() -> list[Trial]:

@@ -168,7 +168,7 @@ def _fire(name: str, says: str, share: float, piece: int, *words: str) -> Part:
 # The project's settings say `-q`; with another one pytest would not count.
 PYTEST: Final = ("-m", "pytest", "-p", "no:cacheprovider")
 EVERY_CASE: Final = {"TEST_EVERY_CASE": "1"}
-WHOLE_EXAM: Final = {"DULY_EXAM": "all"}
+WHOLE_EXAM: Final = {"TEST_EXAM": "all"}
 SERVER: Final = "PostgreSQL"
 
 

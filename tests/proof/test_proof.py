@@ -269,6 +269,8 @@ def test_every_part_is_a_command_that_is_there(part: Part) -> None:
         if each.startswith("tests/"):
             assert (ROOT / each).exists()
     assert bool(part.share) != bool(part.minutes_min)
+    # Duly reads its settings from `DULY_…`, and its commands refuse one that is none.
+    assert not any(name.startswith("DULY_") for name in part.environ or {})
     assert SEED in part.command or not part.share
 
 
