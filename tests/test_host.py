@@ -62,7 +62,7 @@ def test_a_host_is_built_with_the_promised_words() -> None:
 
 def test_a_channel_that_cannot_send_is_refused_when_the_host_is_built(url: str) -> None:
     """B9: not when the first text is to be sent."""
-    with pytest.raises(Invalid, match="is no channel"):
+    with pytest.raises(Invalid, match="is not a channel"):
         Host(url, channels=[cast(duly.Channel, object())])
 
 

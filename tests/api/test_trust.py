@@ -50,8 +50,8 @@ def test_a_stranger_s_settings_above_are_refused_by_every_command(
     with pytest.raises(ConfigError) as refused:
         find_project(None, environ, below)
     assert str(refused.value) == (
-        f"{project / 'duly.toml'} belongs to another user, so its code could run as you. If "
-        "you know who wrote it, trust the project; else name a project of your own."
+        f"{project / 'duly.toml'} belongs to another user, so its code could run with your "
+        "rights. If you know who wrote it, trust the project; else name a project of your own."
     )
     assert refused.value.facts == {"why": "stranger", "folder": str(project)}
 

@@ -85,7 +85,7 @@ def test_a_channel_whose_send_is_not_async_is_refused() -> None:
 
 async def test_no_channel_at_all_fails_with_what_to_do() -> None:
     """B9: a text is never dropped."""
-    with pytest.raises(Invalid, match="Give the host one"):
+    with pytest.raises(Invalid, match="Give the host a channel"):
         await Channels().notify_user(event(text="x"))
 
 

@@ -104,8 +104,8 @@ BROKEN: list[tuple[str, str, str]] = [
     ("import d", "import", "No module named 'd' (main.py, line 2)"),
     ("from .nothing import here", "import", "nothing"),
     ("class Other(duly.Extension): pass", "create", "The module main has no class Main"),
-    ("Main = 7", "create", "Main is no extension. Give its class an `async def initialize"),
-    ("class Main: pass", "create", "Main is no extension"),
+    ("Main = 7", "create", "Main is not an extension. Give its class an `async def initialize"),
+    ("class Main: pass", "create", "Main is not an extension"),
     (
         "class Main(duly.Extension):\n    def initialize(self, context): pass",
         "create",

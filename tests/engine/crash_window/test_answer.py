@@ -104,7 +104,7 @@ def test_try_again_is_refused_where_nothing_can_be_tried(asking: Asking, tmp_pat
     """L10: neither asked nor sent again; the question stands."""
     window = asking["silent", AFTER].copy(tmp_path)
     seen = window.live(say("try_again"), HOUR)
-    assert "can neither be asked what happened nor be sent again" in seen.refusals[0]
+    assert "the call cannot be sent again safely" in seen.refusals[0]
     assert [each["status"] for each in seen.mutations] == ["indeterminate"]
     assert window.rows == ["m1"]
 

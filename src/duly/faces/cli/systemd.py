@@ -37,7 +37,7 @@ def service() -> None:
 
 @service.command()
 @system_option
-@click.option("--user", help="Who runs it, with --system; you, if it is not said.")
+@click.option("--user", help="Who runs it, with --system; by default you.")
 @click.option(
     "--environment",
     type=click.Path(path_type=Path, resolve_path=True),
@@ -51,7 +51,7 @@ def install(
 ) -> None:
     """Write the unit of this project, and start it now and with the machine.
 
-    \\b
+    \b
     Example: duly service install --print
     """
     if user is not None and not is_system:
