@@ -278,7 +278,7 @@ async def test_closing_ends_a_serve_that_nobody_cancelled(url: str, still: None)
 
 
 async def test_a_cancelled_close_still_closes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H1: whoever hears of the end finds the store free."""
+    """H1: a program that hears of the end finds the store free."""
     monkeypatch.setattr("duly.host.Engine", SlowEngine)
     host = await Host(url).open()
     engine = cast(SlowEngine, engine_of(host))

@@ -322,7 +322,7 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A5, F4: the host opens and names them; whoever needs one is told what to do; then it goes."""
+    """A5, F4: the host opens, names them; a call that needs one says what to do; then it works."""
     play, leaky = await leaking(duly_world, "")
     await play.host.set_secret("leaky", "token", CANARY)
     await play.publish("a")

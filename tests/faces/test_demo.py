@@ -40,7 +40,7 @@ NAMES = {flow.table: flow.name for flow in FLOWS}
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     """Start the command line as a person does, without a terminal."""
-    # A setting of somebody else's projects is not meant for a demo.
+    # A setting of other projects is not meant for a demo.
     stray = {"DULY_URL": "sqlite:////nowhere/duly.db"}
     more = {"PYTHONPATH": str(house.ROOT), "PYTHONUNBUFFERED": "1", **stray}
     environ = {**readme_page.path_to_duly(), **more}

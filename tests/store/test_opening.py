@@ -251,7 +251,7 @@ class Gate:
 def test_an_opening_that_is_cancelled_gives_the_store_back(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
-    """H1, H3: whoever hears that it was cancelled can open the store at once."""
+    """H1, H3: a caller that hears that it was cancelled can open the store at once."""
 
     async def story(env: Loop) -> None:
         with monkeypatch.context() as patch:

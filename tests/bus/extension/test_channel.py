@@ -298,7 +298,7 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing(tmp_path: Path)
 async def test_the_environment_does_not_send_a_text_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A5: a proxy that somebody set for something else does not get the token."""
+    """A5: a proxy that was set for something else does not get the token."""
     async with open_post() as post, open_post() as proxy:
         for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.port}")

@@ -113,7 +113,7 @@ def test_try_again_is_refused_where_nothing_can_be_tried(asking: Asking, tmp_pat
 def test_an_answer_outlives_the_host_that_took_it(
     asking: Asking, tmp_path: Path, answer: str
 ) -> None:
-    """L10, R7: it was stored; whoever comes next goes on from it and asks nobody again."""
+    """L10, R7: it was stored; the next host goes on from it and asks no one again."""
     window = asking["silent", AFTER].copy(tmp_path)
     window.die(Death("settle:after", is_virtual=True), acts=(say(answer), HOUR))
     window.live()
