@@ -264,8 +264,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
             '[connectors.shed]\nuse = "no_such_module:Shed"',
             (
                 "[connectors.shed]: The module no_such_module cannot be imported"
-                " (ModuleNotFoundError: No module named 'no_such_module'). It is looked for among"
-                " all that is installed, then in FOLDER"
+                " (ModuleNotFoundError: No module named 'no_such_module'). Correct the module"
+                " or its name; Duly looks among the installed packages, then in FOLDER"
             ),
         ),
         ('[connectors.shed]\nuse = "OWN:"', "[connectors.shed]: OWN: must be a module and a name"),

@@ -89,7 +89,7 @@ def status(face: Face, is_system: bool) -> None:
 @service.command()
 @system_option
 @click.option("--lines", type=click.IntRange(1, 10_000), default=100, help="How many; 100.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@click.option("--follow", "-f", is_flag=True, help="Stay, and print what comes.")
 @pass_face
 def logs(face: Face, is_system: bool, lines: int, follow: bool) -> None:
     """Show the log of the service of this project."""

@@ -258,7 +258,7 @@ def common(verb: Verb) -> list[click.Parameter]:
     """Make the options that commands have in common."""
     found: list[click.Parameter] = []
     if verb.is_followable:
-        told = "Keep on, and print what is new or changed; needs a running host."
+        told = "Stay, and print what is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
     layout = LAYOUTS.get(kind_of(verb.name))
     if layout is not None and layout.is_short:
