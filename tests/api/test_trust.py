@@ -203,7 +203,7 @@ def test_what_is_no_class_of_that_kind_is_refused_before_it_is_called(
         monkeypatch.setattr(sys.modules[module], name, lambda *a, **k: called.append(a))
     with (project / "duly.toml").open("a", encoding="utf-8") as file:
         file.write(f'[{table}.x]\nuse = "{use}"\n')
-    with pytest.raises(ConfigError, match=r"is no (duly\.Connector|channel)"):
+    with pytest.raises(ConfigError, match=r"is not a (duly\.Connector|channel)"):
         build_host(find_project(None, environ, project))
     assert called == []
 
