@@ -70,7 +70,7 @@ class Adding(HasDesk):
         *,
         by: str = USER,
     ) -> AddedConnection:
-        """Write a new connection into the settings; scripts use it when the host was started again.
+        """Write a new connection into the settings; scripts can use it after the next start.
 
         `kinds` lists the settings of each kind. Programs, statements, addresses of your own network
         and folders outside the project cannot be set here, only by a command on this machine. If
