@@ -29,8 +29,9 @@ for people and may change. The codes are the same words in the library, on the c
 ```
 
 In the tables a word in capitals stands for a fact. Words in square brackets are shown only if the
-fact is known. An error that a connector raises has the code of its class, and the connector's own
-words.
+fact is known. Where the last column is empty, the first sentence says all there is to do, or there
+is nothing to do. An error that a connector raises has the code of its class, and the connector's
+own words.
 `python -m tests.error_page --write` makes this page.
 """
 
@@ -57,7 +58,7 @@ def _sections(sites: list[Site]) -> list[str]:
 
 
 def _show(template: str) -> str:
-    template = template.replace("{nearest}", "The nearest name is given, or those there are.")
+    template = template.replace("{nearest}", "Use the name that is proposed, or one that exists.")
     text = re.sub(r"(?<!\{)\{(\w+)(?::\w+)?\}(?!\})", lambda found: found[1].upper(), template)
     return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
 

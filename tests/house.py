@@ -145,7 +145,7 @@ def leftovers(text: str) -> list[str]:
 
 
 def machine_names(text: str) -> list[str]:
-    """Find paths and hosts of the machine somebody worked on."""
+    """Find paths and hosts of the machine on which it was written."""
     return _lines(MACHINE, text, "a machine path or registry host")
 
 

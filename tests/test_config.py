@@ -191,8 +191,11 @@ def test_free_keys_stand_in_the_tables_of_connectors_and_channels_alone(tmp_path
         ("connectors = 3", "connectors is 3; it must be a table."),
         ("[connectors]\nuse = 'mailbox'", "connectors.use is 'mailbox'; it must be a table."),
         ("channels = ['desk']", "channels is \"['desk']\"; it must be a table."),
-        ("[connector.inbox]\nuse = 'mailbox'", "connector is no setting. The nearest one is conn"),
-        ("extension = 'more'", "extension is no setting. The nearest one is extensions"),
+        (
+            "[connector.inbox]\nuse = 'mailbox'",
+            "connector is not a setting. The nearest one is conn",
+        ),
+        ("extension = 'more'", "extension is not a setting. The nearest one is extensions"),
         ("extensions = 3", "extensions is 3; it must be a text in quotes."),
         ("repairer = ''", "repairer is blank"),
         ("workflows = ''", "workflows is blank"),
@@ -256,7 +259,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_name(
 ) -> None:
     path = write(tmp_path, text)
     message = refusal(path, {})
-    assert message.startswith(f"{path}: {key} is no setting")
+    assert message.startswith(f"{path}: {key} is not a setting")
     assert message.endswith(f"{nearest}.")
 
 
@@ -272,7 +275,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_name(
 )
 def test_an_unknown_variable_is_refused_with_the_nearest_name(variable: str, nearest: str) -> None:
     message = refusal(None, {variable: "1"})
-    assert message == f"the environment: {variable} is no setting. The nearest one is {nearest}."
+    assert message == f"the environment: {variable} is not a setting. The nearest one is {nearest}."
 
 
 @pytest.mark.parametrize(

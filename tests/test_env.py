@@ -143,7 +143,7 @@ async def test_a_sleep_ends_in_time_although_the_machine_was_suspended(
 
 
 async def test_a_spawned_task_has_its_name_and_is_kept_until_it_ends(env: Loop) -> None:
-    """asyncio keeps only a weak reference to a task; whoever spawns may forget it."""
+    """asyncio keeps only a weak reference to a task; the caller that spawns may forget it."""
     ended = asyncio.Event()
 
     async def work() -> None:

@@ -62,7 +62,7 @@ def test_a_host_is_built_with_the_promised_words() -> None:
 
 def test_a_channel_that_cannot_send_is_refused_when_the_host_is_built(url: str) -> None:
     """B9: not when the first text is to be sent."""
-    with pytest.raises(Invalid, match="is no channel"):
+    with pytest.raises(Invalid, match="is not a channel"):
         Host(url, channels=[cast(duly.Channel, object())])
 
 
@@ -278,7 +278,7 @@ async def test_closing_ends_a_serve_that_nobody_cancelled(url: str, still: None)
 
 
 async def test_a_cancelled_close_still_closes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H1: whoever hears of the end finds the store free."""
+    """H1: a program that hears of the end finds the store free."""
     monkeypatch.setattr("duly.host.Engine", SlowEngine)
     host = await Host(url).open()
     engine = cast(SlowEngine, engine_of(host))

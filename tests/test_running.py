@@ -1,4 +1,4 @@
-"""A host that stops serving inside `running()` says so to whoever is inside."""
+"""A host that stops serving inside `running()` says so to the code inside."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_an_error_of_what_is_inside_comes_first(host: LosingHost) -> None:
 
 
 async def test_a_cancellation_from_elsewhere_stays_one(host: LosingHost) -> None:
-    """H3: whoever cancels what is inside is not told of an error instead."""
+    """H3: a caller that cancels what is inside is not told of an error instead."""
 
     async def inside() -> None:
         async with host.running():

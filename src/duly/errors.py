@@ -214,7 +214,7 @@ class StoreError(DulyError):
 
 
 class Stale(StoreError):
-    """The row is no longer in the state the decision was made on; nothing was changed."""
+    """The row has changed since the decision was made; nothing was changed now."""
 
     default_code = "stale"
 
@@ -238,7 +238,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreOlder(StoreUnavailable):
-    """The store does not have what it had confirmed (H10)."""
+    """The store no longer has writes that it had confirmed."""
 
     default_code = "store_older"
 
@@ -332,7 +332,7 @@ class PermissionDenied(ConnectorError):
 
 
 class Transient(ConnectorError):
-    """A temporary error outside; a mutation it struck is unknown unless `outcome` says."""
+    """A temporary error outside; its mutation is unknown unless `outcome` says otherwise."""
 
     default_code = "transient"
 

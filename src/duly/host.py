@@ -398,14 +398,14 @@ class Host(Commands, Writing, Views):
 
     @question(example={})
     async def writes(self) -> int:
-        """Count the writes of this host since it opened; a face that follows it looks again."""
+        """Count the writes of this host since it opened; follow it to hear of each change."""
         # Rules: G13.
         self._desk()
         return self._watchers.writes
 
     @question(needs_extensions=True, example={})
     async def extensions(self) -> tuple[ExtensionReport, ...]:
-        """List the extensions, and how far each of them got when the host opened."""
+        """List the extensions, and how far each was loaded when the host opened."""
         # Rules: B9.
         self._desk()
         return self._loader.reports

@@ -218,7 +218,7 @@ def kinds_of(hint: Any, found: set[Any]) -> set[Any]:
 
 
 def test_every_answer_is_of_kinds_that_can_be_written() -> None:
-    """U6: a verb that answers something new is found out here, not by whoever asks first."""
+    """U6: a verb that answers something new is found out here, not by the first caller."""
     found: set[Any] = set()
     for name in VERBS:
         owner = Bus if name.startswith("bus.") else Host

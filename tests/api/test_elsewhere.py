@@ -75,7 +75,7 @@ def test_a_package_brings_a_connector(site: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_connector_is_refused_before_it_is_called(site: Path, tmp_path: Path) -> None:
     """K14: also of a package."""
-    with pytest.raises(ConfigError, match=r"is no duly\.Connector"):
+    with pytest.raises(ConfigError, match=r"is not a duly\.Connector"):
         build_host(project(tmp_path, "brew"))
 
 

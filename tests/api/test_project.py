@@ -159,7 +159,7 @@ def test_two_names_of_one_database_meet_at_one_socket(tmp_path: Path) -> None:
 
 def test_a_mistake_in_the_file_is_told_with_its_name(tmp_path: Path) -> None:
     file = write(tmp_path, "[conectors.mailbox]\nuse = 'mailbox'")
-    with pytest.raises(ConfigError, match=f"^{file}: conectors is no setting. .* connectors.$"):
+    with pytest.raises(ConfigError, match=f"^{file}: conectors is not a setting. .* connectors.$"):
         find_project(None, {}, tmp_path)
 
 
@@ -264,8 +264,8 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
             '[connectors.shed]\nuse = "no_such_module:Shed"',
             (
                 "[connectors.shed]: The module no_such_module cannot be imported"
-                " (ModuleNotFoundError: No module named 'no_such_module'). It is looked for among"
-                " all that is installed, then in FOLDER"
+                " (ModuleNotFoundError: No module named 'no_such_module'). Correct the module"
+                " or its name; Duly looks among the installed packages, then in FOLDER"
             ),
         ),
         ('[connectors.shed]\nuse = "OWN:"', "[connectors.shed]: OWN: must be a module and a name"),
@@ -283,11 +283,14 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         ),
         (
             '[connectors.shed]\nuse = "OWN:nothing"',
-            "[connectors.shed]: int is no duly.Connector. Name a class that is one.",
+            "[connectors.shed]: int is not a duly.Connector. Name a class that is derived from it.",
         ),
         (
             '[connectors.shed]\nuse = "OWN:Mender"',
-            "[connectors.shed]: Mender is no duly.Connector. Name a class that is one.",
+            (
+                "[connectors.shed]: Mender is not a duly.Connector. "
+                "Name a class that is derived from it."
+            ),
         ),
         (
             '[connectors.shed]\nuse = "OWN:Broken"',
@@ -316,7 +319,7 @@ def test_an_object_is_taken_as_it_is_and_a_class_is_called(tmp_path: Path, own: 
         ('repairer = "OWN"', "OWN must be a module and a name in it"),
         (
             'repairer = "OWN:nothing"',
-            "repairer: int cannot be asked. Give an object that has `async def repair",
+            "repairer: int cannot be asked for a repair. Give an object that has `async def repair",
         ),
         ('url = "duly.db"', '"duly.db" names no SQLite file. Write sqlite:///relative.db or'),
     ],

@@ -298,7 +298,7 @@ async def test_a_host_that_went_away_is_not_answered_for(place: Project) -> None
             await each.call("pause", workflow="Tea")
         assert str(caught.value) == (
             "The host (process 4711) stopped listening before it returned a result; whether pause "
-            "was done is not known. Look before you try again."
+            "was done is not known. Look whether it was done before you try again."
         )
         assert caught.value.next == see("actions")
         with pytest.raises(StoreUnavailable, match=r"nothing was changed\. Try again"):
@@ -317,7 +317,9 @@ async def test_whoever_lost_an_answer_is_sent_to_where_the_act_can_be_seen(place
         assert bool(each.recorded_in) is not each.is_question
         assert each.is_question or VERBS[each.recorded_in].is_question
     async with pretender(place, write_line(GREETING)), connect(place) as to:
-        with pytest.raises(StoreUnavailable, match="Look before you try again") as caught:
+        with pytest.raises(
+            StoreUnavailable, match="Look whether it was done before you try again"
+        ) as caught:
             await to.call("bus.emit", **EVENT)
     assert caught.value.next == see("bus.journal")
 
@@ -362,7 +364,7 @@ async def test_a_host_that_says_nothing_is_named(
 @pytest.mark.parametrize("line", [b"220 mail.example.com\n", b"{}\n", b'{"duly": "1"}\n'])
 async def test_what_is_no_host_is_not_spoken_to(place: Project, line: bytes) -> None:
     async with pretender(place, line):
-        with pytest.raises(StoreUnavailable, match=r"duly.db.socket is no host of Duly"):
+        with pytest.raises(StoreUnavailable, match=r"duly.db.socket is not a host of Duly"):
             async with connect(place):
                 pass
 

@@ -197,7 +197,7 @@ async def test_settings_that_change_between_the_trial_and_the_write_are_not_writ
 async def test_what_cannot_be_written_down_as_an_act_is_taken_back(
     folder: Path, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A6: no connection is added by nobody."""
+    """A6: no connection is added without an actor."""
 
     async def broken(**_: object) -> None:
         raise OSError("disk full")

@@ -50,8 +50,8 @@ def test_a_stranger_s_settings_above_are_refused_by_every_command(
     with pytest.raises(ConfigError) as refused:
         find_project(None, environ, below)
     assert str(refused.value) == (
-        f"{project / 'duly.toml'} belongs to another user, so its code could run as you. If "
-        "you know who wrote it, trust the project; else name a project of your own."
+        f"{project / 'duly.toml'} belongs to another user, so its code could run with your "
+        "rights. If you know who wrote it, trust the project; else name a project of your own."
     )
     assert refused.value.facts == {"why": "stranger", "folder": str(project)}
 
@@ -203,7 +203,7 @@ def test_what_is_no_class_of_that_kind_is_refused_before_it_is_called(
         monkeypatch.setattr(sys.modules[module], name, lambda *a, **k: called.append(a))
     with (project / "duly.toml").open("a", encoding="utf-8") as file:
         file.write(f'[{table}.x]\nuse = "{use}"\n')
-    with pytest.raises(ConfigError, match=r"is no (duly\.Connector|channel)"):
+    with pytest.raises(ConfigError, match=r"is not a (duly\.Connector|channel)"):
         build_host(find_project(None, environ, project))
     assert called == []
 

@@ -17,7 +17,7 @@ def _nothing(*_: object) -> None:
 
 @contextmanager
 def _watched_for_ever(self: Any, told: Any) -> Iterator[None]:
-    """Tell somebody of every write, also when he has gone."""
+    """Tell a watcher of every write, also when it has gone."""
     self._watchers.add(told)
     yield
 

@@ -73,7 +73,7 @@ async def test_handlers_side_by_side_do_not_mix_their_causes(duly_world: Stage) 
 
 
 async def test_what_is_emitted_outside_of_a_handler_has_no_cause(duly_world: Stage) -> None:
-    """B12: also by whoever drains, and after a handler ran."""
+    """B12: also by a caller who drains, and after a handler ran."""
     host = await duly_world.host()
     listen(host)
     await say(host)
@@ -279,7 +279,7 @@ async def test_new_content_that_a_handler_brings_goes_on_its_chain_too(duly_worl
 async def test_nobody_publishes_under_the_name_of_the_bus_or_of_a_run(
     duly_world: Stage, by: str
 ) -> None:
-    """B12, T2: a cause cannot be forged by who somebody says they are."""
+    """B12, T2: a cause cannot be forged by a name that a caller gives."""
     play = await opened(duly_world)
     await play.deploy(flow())
     await say(play.host)

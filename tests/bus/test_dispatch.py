@@ -111,7 +111,7 @@ def test_a_blocked_handler_delays_no_other_topic_by_a_millisecond(tmp_path: Path
 
 
 async def test_each_subscriber_sees_a_topic_in_the_order_of_ids(duly_world: Stage) -> None:
-    """B6: however long each takes and whoever fails on the way."""
+    """B6: however long each takes and whichever fails on the way."""
     host = await duly_world.host()
 
     async def stumble(event: Event) -> None:
@@ -330,7 +330,7 @@ async def test_an_unreadable_row_is_failed_with_its_reason_and_the_rest_goes_on(
 async def test_a_row_that_becomes_unreadable_between_two_handlers_fails_its_delivery(
     duly_world: Stage,
 ) -> None:
-    """B7: whoever was not called yet has a dead delivery that says why."""
+    """B7: a subscriber that was not called yet has a dead delivery that says why."""
     host = await duly_world.host()
     listen(host, subscriber_id="first")
     await say(host)

@@ -102,7 +102,7 @@ async def test_whoever_comes_back_during_the_ending_lets_others_have_their_turn(
 async def test_an_ending_nobody_waits_for_leaves_the_name_free(
     duly_world: World, steps: int
 ) -> None:
-    """B13: whoever stops waiting may have ended it; asked again, it has ended in any case."""
+    """B13: a caller that stops waiting may have ended it; asked again, it has ended in any case."""
     host = await duly_world.host()
     listen(host)
     await say(host)

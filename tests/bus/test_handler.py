@@ -117,7 +117,7 @@ async def test_a_failure_is_logged_with_subscriber_and_event(
 async def test_a_handler_that_cancels_its_own_task_has_succeeded_if_it_returned(
     duly_world: Stage,
 ) -> None:
-    """B4: what it did is done, whoever cancelled what around it."""
+    """B4: what it did is done, whatever was cancelled around it."""
     host = await duly_world.host()
 
     async def cancel_itself(event: Event) -> None:

@@ -276,7 +276,7 @@ async def test_closing_leaves_no_task_behind(duly_world: Stage) -> None:
 
 
 async def test_an_idle_bus_does_nothing(duly_world: Stage) -> None:
-    """S9, B14: no poll, also with events that wait for somebody who is not there."""
+    """S9, B14: no poll, also with events that wait for a subscriber that is not there."""
     host = await duly_world.host()
     listen(host, subscriber_id="away")
     await say(host)

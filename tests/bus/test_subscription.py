@@ -1,4 +1,4 @@
-"""Who subscribes, from when on, and what waits for whoever is not there (B13)."""
+"""Who subscribes, from when on, and what waits for a subscriber that is not there (B13)."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ async def test_the_error_of_one_ends_both_and_is_what_the_caller_hears(
 
 
 async def test_cancelling_twice_does_not_cut_the_stop_short(duly_world: Stage) -> None:
-    """R7: whoever is cancelled again waits for the end all the same."""
+    """R7: a caller that is cancelled again waits for the end all the same."""
     parts = Part(duly_world), Part(duly_world)
     serving = asyncio.ensure_future(HostWork(duly_world.env, *parts).serve())
     await duly_world.advance(0.5)

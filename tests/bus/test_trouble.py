@@ -120,7 +120,7 @@ async def test_what_was_not_recorded_before_a_crash_is_called_again(duly_world: 
 
 @pytest.mark.parametrize("verb", ["begin_delivery", "finish_delivery", "bus_outlook"])
 async def test_a_store_that_is_lost_ends_the_serving(duly_world: Stage, verb: str) -> None:
-    """H3: it never comes back, so whoever serves must hear of it."""
+    """H3: it never comes back, so the program that serves must hear of it."""
     host = await duly_world.host()
     listen(host)
     await say(host)
@@ -158,7 +158,7 @@ async def test_a_subscription_the_store_refuses_is_written_by_the_next_call(
 async def test_an_emit_whose_caller_went_away_is_delivered_if_it_was_stored(
     duly_world: Stage,
 ) -> None:
-    """B1: either nothing was stored or somebody is told; never stored and asleep."""
+    """B1: either nothing was stored or a subscriber is told; never stored and asleep."""
     host = await duly_world.host()
     ear = listen(host)
     async with host.running():

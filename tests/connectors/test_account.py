@@ -45,7 +45,7 @@ async def test_a_no_of_another_account_is_not_believed(
             await host.drain()
         (row,) = await host.mutations()
         if token == "first":
-            assert str(row.status) == "applied"  # what is found is there, whoever proved it when
+            assert str(row.status) == "applied"  # what is found is there, whenever it was proven
         else:
             assert str(row.status) == "indeterminate"  # a person decides
             assert "another secret or other settings" in str(await host.why(row.id))

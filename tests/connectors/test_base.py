@@ -228,7 +228,7 @@ async def test_a_cancelled_call_ends_when_its_thread_returned(gate: Gate) -> Non
 
 
 async def test_a_deadline_is_reported_when_the_thread_returned(gate: Gate) -> None:
-    """L6: whoever hears of the timeout knows that nothing of the call is still under way."""
+    """L6: a caller who hears of the timeout knows that nothing of the call is still under way."""
 
     async def send() -> None:
         async with asyncio.timeout(0) as limit:
@@ -265,7 +265,7 @@ async def test_an_error_after_the_cancel_is_not_left_lying(gate: Gate) -> None:
 
 
 async def test_a_cancelled_call_that_waits_for_a_thread_is_never_made(gate: Gate) -> None:
-    """L6: nothing is sent after the last moment somebody waited for it."""
+    """L6: nothing is sent after the last moment a caller waited for it."""
     sheets = Sheets()
     busy = [asyncio.create_task(sheets.in_thread(gate.send)) for _ in range(THREADS_MAX)]
     for _ in busy:

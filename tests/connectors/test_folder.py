@@ -95,7 +95,7 @@ async def test_a_replaced_file_keeps_its_permissions(root: Path) -> None:
 
 
 async def test_a_replaced_file_stays_its_owner_s(root: Path) -> None:
-    """F1: whoever could edit his file before can do so after; but nothing new runs as him."""
+    """F1: a user who could edit the file before can do so after; but nothing new runs as him."""
     (root / "note.txt").write_text("old")
     group = (root / "note.txt").stat().st_gid
     if os.geteuid() == 0:

@@ -118,7 +118,7 @@ WHERE = [raise_here, raise_in_thread, raise_in_executor, raise_in_task]
         pytest.param(name, where, id=f"{name} {where.__name__}")
         for name in RAISED
         for where in WHERE
-        # asyncio itself never answers whoever stops an iteration in a thread of its own
+        # asyncio itself never answers a task that stops an iteration in a thread of its own
         if (name, where) != ("stop", raise_in_executor)
     ],
 )

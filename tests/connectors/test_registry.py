@@ -420,7 +420,7 @@ async def test_a_connector_s_own_timeout_keeps_its_words() -> None:
 
 
 async def test_a_mutation_has_no_deadline_but_the_ledger_s() -> None:
-    """L4: whoever recorded the call decides how long it is waited for."""
+    """L4: the host that recorded the call decides how long it is waited for."""
     slow = Slow()
     registry = Registry([slow])
     call = make_call("echo.send", values=[])

@@ -162,7 +162,7 @@ async def test_a_file_is_on_the_disk_before_it_takes_its_place(
     await insert(rows)
     await rows.insert_happened(call())
     assert "move" not in steps
-    assert len(steps) >= 4  # whoever says that it happened makes it last
+    assert len(steps) >= 4  # the verdict that it happened makes it last
 
 
 async def test_a_file_keeps_its_permissions_and_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def test_a_table_somebody_else_made_keeps_its_own_columns(tmp_path: Path) 
 
 
 async def test_a_key_is_unique_in_the_database_itself(tmp_path: Path) -> None:
-    """L7: whoever writes there, no key has two rows."""
+    """L7: whatever writes there, no key has two rows."""
     await insert(sql_table(tmp_path))
     with pytest.raises(apsw.ConstraintError):
         database(tmp_path, "insert into duly_keys values ('people', 'k1', 7)")

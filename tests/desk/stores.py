@@ -38,7 +38,7 @@ def another(stage: Stage) -> str:
 def dump(url: str) -> dict[str, list[Any]]:
     """Read everything that a store keeps, while a host has it open."""
     path = Path(url.removeprefix("sqlite:///"))
-    # A copy: whoever closes a second connection to a file takes its log away.
+    # A copy: closing a second connection to a file takes its log away.
     with TemporaryDirectory() as folder:
         for each in path.parent.glob(f"{FILE}*"):
             copy(each, folder)

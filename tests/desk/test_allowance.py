@@ -297,7 +297,7 @@ async def test_a_wrong_allowance_is_refused_by_name(duly_world: Stage) -> None:
         (1, "9999-12-31T23:59:59-23:59", None, "until must be a time"),
         (1, soon(duly_world), {"texts": "*"}, 'Did you mean "text"'),
         (1, soon(duly_world), {"text": ""}, "must be a text"),
-        (1, soon(duly_world), {"text": "b*"}, "where.text: .* does not fit this call"),
+        (1, soon(duly_world), {"text": "b*"}, "where.text: .* does not match this call"),
     ):
         with pytest.raises(Invalid, match=words):
             await allow(call.mutation, call.hash, calls, until, where=where)

@@ -376,7 +376,7 @@ DEEDS: dict[str, tuple[Deed, str, str]] = {
     "without a grant": (lambda p, s: p.host.revoke(NAME, TOOL), "", "is not granted"),
     "past a limit": (_limit, "", "which is all its grant allows"),
     "outside a glob": (_narrow, "", "goes beyond the grant"),
-    "without a connector": (_lose_connector, "", "its connector is not here"),
+    "without a connector": (_lose_connector, "", "this host does not have its connector"),
 }
 
 

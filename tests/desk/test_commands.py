@@ -193,7 +193,7 @@ async def test_an_abandoned_run_is_dropped_and_its_events_are_free(tmp_path: Pat
 
 
 async def test_of_two_retries_at_once_one_is_refused(tmp_path: Path) -> None:
-    """R9: whoever comes too late is told so, and nothing was stored twice."""
+    """R9: a caller who comes too late is told so, and nothing was stored twice."""
     async with reception(tmp_path, scene.FAILED) as desk:
         answers = await asyncio.gather(
             desk.retry(desk.scene.run_id), desk.retry(desk.scene.run_id), return_exceptions=True

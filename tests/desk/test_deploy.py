@@ -471,7 +471,7 @@ async def test_a_path_that_is_no_source_is_refused(host: Host, tmp_path: Path) -
         (tmp_path / "missing.py", "cannot be read"),
         (tmp_path / "binary.py", "cannot be read"),
         (tmp_path / "long.js", "longer than 5000 bytes"),
-        (tmp_path / "notes.txt", "says no language"),
+        (tmp_path / "notes.txt", "does not say in which language"),
         ("from duly import workflow\n", "duly.Source"),
         (b"bytes", "duly.Source"),
     ]

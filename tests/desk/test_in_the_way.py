@@ -60,7 +60,7 @@ async def test_an_approval_says_what_waits_behind_it(duly_world: Stage) -> None:
 
 
 async def test_what_the_host_tries_again_is_in_the_way_and_asks_nobody(duly_world: Stage) -> None:
-    """F6, U2: no sentence sends somebody to help who cannot."""
+    """F6, U2: no sentence sends a person to help who cannot."""
     play = await run(duly_world, flow({CONSUMER: consumer(mutate=LOSE)}))
     await play.publish("b", "c")
     said = long(play.host, await play.host.why(NAME))
@@ -122,7 +122,7 @@ POISONED = flow(
 
 
 async def test_the_cure_of_a_poisoned_input_is_offered_and_cures(duly_world: Stage) -> None:
-    """U3, U7, R9: as a possibility; whoever says it is rid of it, and the rest goes on."""
+    """U3, U7, R9: as a possibility; a person who says it is rid of it, and the rest goes on."""
     play = await opened(duly_world)
     await play.deploy(POISONED)
     await play.publish("x", payload={"bad": True})
@@ -142,7 +142,7 @@ async def test_the_cure_of_a_poisoned_input_is_offered_and_cures(duly_world: Sta
 
 
 async def test_only_what_it_was_offered_is_suspected(duly_world: Stage) -> None:
-    """U3: what came later, or to somebody else, did no harm."""
+    """U3: what came later, or to another workflow, did no harm."""
     play = await opened(duly_world)
     other = consumer(prepare=(Return({"reservations": []}),), subscribe=(OUT,))
     await play.deploy(flow({CONSUMER: consumer(prepare=THROW), "other": other}))

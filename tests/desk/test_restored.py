@@ -38,7 +38,7 @@ LOOK = Call("camera.look", into="seen")
 
 
 class Camera(duly.Connector):
-    """Makes a backup the first time somebody looks."""
+    """Makes a backup the first time it is looked at."""
 
     name = "camera"
 
@@ -107,7 +107,7 @@ async def test_what_a_backup_shows_half_way_is_not_said_to_go_on(
 
 
 async def test_the_moment_of_a_backup_is_told_with_its_zone(duly_world: Stage) -> None:
-    """H5, U7: whoever looks up what was done since must know by which clock."""
+    """H5, U7: a person who looks up what was done since must know by which clock."""
     play = await opened(duly_world, policy=Policy(timezone="Asia/Tokyo"))
     await play.deploy(flow())
     await play.drain()

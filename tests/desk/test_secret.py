@@ -293,7 +293,7 @@ def _open_to_all(path: Path) -> None:
     path.chmod(0o640)
 
 
-@pytest.mark.parametrize(("spoil", "words"), [(_cut, "is no key"), (_open_to_all, "chmod 600")])
+@pytest.mark.parametrize(("spoil", "words"), [(_cut, "is not a key"), (_open_to_all, "chmod 600")])
 async def test_a_key_that_cannot_be_right_is_a_clear_error(
     duly_world: Stage, spoil: Callable[[Path], None], words: str
 ) -> None:
@@ -322,7 +322,7 @@ async def test_a_lost_key_closes_its_secrets_and_nothing_else(
     words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A5, F4: the host opens and names them; whoever needs one is told what to do; then it goes."""
+    """A5, F4: the host opens, names them; a call that needs one says what to do; then it works."""
     play, leaky = await leaking(duly_world, "")
     await play.host.set_secret("leaky", "token", CANARY)
     await play.publish("a")
@@ -419,7 +419,7 @@ async def test_a_key_in_the_environment_leaves_no_file(
     with pytest.raises(duly.AuthNeeded, match=f"the one in {VARIABLE}"):
         leaky.secret("token")
     monkeypatch.setenv(VARIABLE, "short")
-    with pytest.raises(ConfigError, match=f"{VARIABLE} is no key"):
+    with pytest.raises(ConfigError, match=f"{VARIABLE} is not a key"):
         await play.restart()
 
 

@@ -144,7 +144,7 @@ async def test_why_names_the_time_at_which_the_host_goes_on(duly_world: Stage) -
 
 
 async def test_nothing_follows_in_a_paused_workflow(duly_world: Stage) -> None:
-    """U7, F7: whoever would move it on, the resume comes first, and is offered."""
+    """U7, F7: whatever would move it on, the resume comes first, and is offered."""
     play, name = await golden.pausing(duly_world, SITUATIONS["consumer preparing paused:transient"])
     why = await play.host.why(name)
     assert (why.mover, why.at) == (Mover.RESUME, None)
@@ -401,7 +401,7 @@ async def views_of(play: Any) -> dict[str, object]:
 async def test_a_title_that_lies_stands_beside_what_was_seen_in_every_view(
     duly_world: Stage,
 ) -> None:
-    """L11: whoever reads the claim reads the call in the same place."""
+    """L11: a person who reads the claim reads the call in the same place."""
     play = await lie(duly_world, ASKED)
     shown = await views_of(play)
     shown["standing"] = short(play.host, await play.host.workflow(NAME))

@@ -19,7 +19,7 @@ HANGS = f"slow.change is still out: its timeout of {TIMEOUT_S} s and its lag of 
 
 
 class Slow(Connector):
-    """Its sends end when the test says so, whoever cancels them."""
+    """Its sends end when the test says so, whatever cancels them."""
 
     name = "slow"
 

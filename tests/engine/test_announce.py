@@ -132,7 +132,7 @@ async def test_an_unknown_change_is_announced_when_it_is_given_up_and_when_it_is
 async def test_a_change_the_outside_was_asked_about_later_is_announced_as_settled(
     duly_world: Stage,
 ) -> None:
-    """B10, L5: nobody was needed, and whoever listens hears that it is known now."""
+    """B10, L5: no person was needed, and a listener hears that it is known now."""
     play = await begun(duly_world)
     plan(duly_world, Fault.AMBIGUOUS, reconcile=(Fault.UNSURE,))
     await play.publish("a")

@@ -418,7 +418,7 @@ async def test_a_call_without_its_connector_is_taken_back_and_told(
     assert not caplog.records
     assert (await play.row()).status == "failed"
     assert ((await play.run()).status, duly_world.count()) == (Status.PAUSED_TRANSIENT, 0)
-    assert "its connector is not here" in (await play.error())["message"]
+    assert "this host does not have its connector" in (await play.error())["message"]
     duly_world.connectors.extend(kept)
     await play.restart()
     await play.pass_by(60)

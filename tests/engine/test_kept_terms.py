@@ -58,7 +58,7 @@ async def test_of_a_row_that_kept_nothing_nothing_is_believed_for_a_day(duly_wor
 async def test_to_try_again_needs_the_connector(duly_world: Stage) -> None:
     """L10: nothing could be tried without it."""
     play = await without_connector(duly_world)
-    with pytest.raises(RequestRefused, match="neither be asked"):
+    with pytest.raises(RequestRefused, match="cannot be asked what happened"):
         await play.host.settle((await play.row()).id, "try_again")
 
 

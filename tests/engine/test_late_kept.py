@@ -128,7 +128,7 @@ async def test_a_late_answer_that_cannot_be_kept_is_in_the_log(
 async def test_an_answer_at_the_very_moment_of_a_cancel_is_heard(
     duly_world: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L1, L3: whoever is cancelled while the answer is on its way does not take it along."""
+    """L1, L3: a caller that is cancelled while the answer is on its way does not take it along."""
     answered, cut = Watch.answered, [True]
 
     async def cut_off(self: Watch, timeout_s: float | None) -> Reply | None:

@@ -295,7 +295,7 @@ async def test_the_lag_begins_when_the_send_ended(duly_world: Stage) -> None:
 
 
 async def test_the_lag_begins_when_this_host_took_the_row_over(duly_world: Stage) -> None:
-    """L6, R7: whoever did not see the send end counts from its own start."""
+    """L6, R7: a host that did not see the send end counts from its own start."""
     play = await opened(duly_world)
     plan(duly_world, Fault.CRASH_BEFORE)
     await play.deploy(flow())

@@ -262,7 +262,7 @@ async def test_a_wrong_key_is_refused_before_rows_of_an_older_store_are_sealed(
     play.tamper("update mutation set seal = null")
     play.tamper(BROUGHT_UP)
     monkeypatch.setenv(VARIABLE, "short")
-    with pytest.raises(ConfigError, match="is no key"):
+    with pytest.raises(ConfigError, match="is not a key"):
         await play.restart()
     monkeypatch.delenv(VARIABLE)
     play.host = await duly_world.host(**play.options)

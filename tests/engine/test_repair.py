@@ -384,7 +384,7 @@ async def test_so_many_are_asked_for_at_once_and_no_more(duly_world: Stage) -> N
 
 
 async def test_an_unknown_mutation_is_never_repaired(duly_world: Stage) -> None:
-    """L8: whoever does not know what happened must not change the script."""
+    """L8: a repairer that does not know what happened must not change the script."""
     smith = Smith(GOOD)
     play = await repairing(duly_world, smith)
     plan(duly_world, Fault.AMBIGUOUS, reconcile=(Fault.UNSURE,) * 9)

@@ -102,7 +102,7 @@ async def test_of_a_producer_the_newest_run_that_published_is_kept(duly_world: S
 async def test_a_repair_that_no_longer_tells_what_it_told_is_not_adopted(
     duly_world: Stage, after: tuple[Call, ...]
 ) -> None:
-    """F3, T9: whoever waits for what was told would wait in silence."""
+    """F3, T9: a workflow that waits for what was told would wait in silence."""
     smith = Smith(flow({CONSUMER: consumer(then=after)}).source())
     play = await repairing(duly_world, smith)
     await play.deploy(flow())

@@ -360,7 +360,7 @@ async def test_other_events_and_other_workflows_have_other_keys(duly_world: Stag
 
 
 class Hanging(Connector):
-    """Its first send takes 500 s whoever cancels it; the next five are uncertain."""
+    """Its first send takes 500 s whatever cancels it; the next five are uncertain."""
 
     name = "slow"
 

@@ -216,7 +216,7 @@ STRANGE: dict[str, Any] = {
 
 
 class Strange(Connector):
-    """Whoever asks it gets something odd a few times, then an answer."""
+    """A host that asks it gets something odd a few times, then an answer."""
 
     name = "odd"
 
@@ -335,7 +335,7 @@ async def test_an_answer_given_while_a_question_is_out_is_no_crash(duly_world: S
 
 
 class Endless(Connector):
-    """It takes a minute, whoever cancels it."""
+    """It takes a minute, whatever cancels it."""
 
     name = "slow"
     asks = 0

@@ -74,7 +74,7 @@ async def test_a_change_the_store_was_not_told_of_is_not_made_again(duly_world: 
 
 
 async def test_serving_ends_with_the_store_it_served(duly_world: Stage) -> None:
-    """H3: whoever serves is told that this host can do nothing any more."""
+    """H3: the program that serves is told that this host can do nothing any more."""
     play = await opened(duly_world)
     await play.deploy(flow())
     serving = asyncio.ensure_future(play.host.serve())

@@ -85,7 +85,7 @@ async def workshop() -> AsyncIterator[Workshop]:
     ],
 )
 async def test_apart_finds_what_is_found_here(workshop: Workshop, source: Source) -> None:
-    """W5, X2: the same findings and the same facts, whoever reads the source."""
+    """W5, X2: the same findings and the same facts, whichever process reads the source."""
     findings, analysis = await study.examine(Loop(), workshop.apart, source, CATALOG)
     assert findings == check(source, CATALOG)
     assert analysis == (await study.study(Loop(), None, source, CATALOG)).analysis

@@ -80,7 +80,7 @@ def make_project(folder: Path) -> Path:
 
 
 def make_slow_project(folder: Path) -> Path:
-    """Make a project whose one change waits until somebody lets it."""
+    """Make a project whose one change waits until a person lets it."""
     (folder / "workflows").mkdir(parents=True)
     (folder / "duly.toml").write_text('[connectors.slow]\nuse = "outside_slow:Slow"\n')
     (folder / "outside_slow.py").write_text(SLOW)

@@ -92,6 +92,6 @@ async def listening(folder: Path, room: Room | None = None) -> AsyncIterator[tup
 
 
 async def assert_alive(path: Path) -> None:
-    """See that the host still answers somebody with manners."""
+    """See that the host still answers a client with manners."""
     async with client(path) as polite:
         assert await polite.ask(id=1, verb="workflows") == {"id": 1, "answer": []}

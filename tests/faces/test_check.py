@@ -76,7 +76,7 @@ def test_the_same_is_told_as_json_and_from_standard_input(project: Path) -> None
     }
     refused = call(project, "check", "-", given=WARNED)
     assert refused.exit_code == 1
-    assert "-: the ending says no language." in refused.stderr
+    assert "-: the end of the name does not say" in refused.stderr
 
 
 def test_what_only_loading_proves_is_said_as_well(project: Path) -> None:

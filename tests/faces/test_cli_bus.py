@@ -38,7 +38,7 @@ def heads(text: str) -> list[str]:
 
 
 def test_what_the_host_announced_and_nobody_took_is_left_out_and_counted(folder: Path) -> None:
-    """B11, U6: `--all` and JSON have everything, and so has whoever names the topic."""
+    """B11, U6: `--all` and JSON have everything, and so has a list that names the topic."""
     told = call(folder, "bus", "journal")
     assert heads(told.stdout) == ["tea.drunk", "tea.ready"]
     assert told.stderr == f"{OWN} of the host's own are not shown; --all shows them.\n"
@@ -73,7 +73,7 @@ def test_pages_are_walked_until_enough_is_found(
 
 @pytest.mark.parametrize("limit", ["0", "1001"])
 def test_a_limit_that_is_none_is_refused_as_ever(folder: Path, limit: str) -> None:
-    """B14: whoever looks through pages must not hide it."""
+    """B14: looking through pages must not hide it."""
     assert call(folder, "bus", "journal", "--limit", limit).exit_code == 1
     assert call(folder, "bus", "journal", "--all", "--limit", limit).exit_code == 1
 

@@ -153,7 +153,7 @@ def test_who_acts_is_the_user_and_nobody_else_can_be_named(past: tuple[Path, Fac
 
 
 def test_with_a_running_host_nobody_is_told_to_start_one(past: tuple[Path, Facts]) -> None:
-    """U6: the hint is for whoever needs it."""
+    """U6: the hint is for a person who needs it."""
     folder, _ = past
     with running(folder):
         assert call(folder, "run-now", "checks").stderr == ""

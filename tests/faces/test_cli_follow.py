@@ -1,4 +1,4 @@
-"""Following a list: only what is new or changed, until somebody stops."""
+"""Following a list: only what is new or changed, until it is stopped."""
 
 from __future__ import annotations
 

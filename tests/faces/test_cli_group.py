@@ -100,7 +100,7 @@ def test_a_misspelt_option_is_told_the_nearest_one() -> None:
 
 
 def test_ctrl_c_ends_with_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U6: a shell sees that somebody stopped it."""
+    """U6: a shell sees that a person stopped it."""
 
     def stopped(work: Any) -> None:
         work.close()
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_ctrl_c_in_an_act_says_that_nobody_knows_whether_it_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """U6: a host finishes what it began; whoever types it again would do it twice."""
+    """U6: a host finishes what it began; a person who types it again would do it twice."""
 
     def stopped(work: Any) -> None:
         work.close()
@@ -128,7 +128,7 @@ def test_ctrl_c_in_an_act_says_that_nobody_knows_whether_it_was_done(
 
 
 def test_a_folder_that_is_gone_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U6: whoever stands in it did nothing wrong with Duly."""
+    """U6: a person who stands in it did nothing wrong with Duly."""
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -167,7 +167,7 @@ def test_a_broken_pipe_is_quiet() -> None:
 def test_what_nobody_expected_is_one_sentence_and_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """U6: no traceback for whoever did not ask for one, and no detail lost."""
+    """U6: no traceback for a person who did not ask for one, and no detail lost."""
 
     def broken(*_: object, **__: object) -> None:
         raise KeyError("lamp")
@@ -202,7 +202,7 @@ def test_details_that_cannot_be_kept_are_no_second_error(
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path: Path) -> None:
-    """U6: whoever asks for it gets the traceback, and the sentence last."""
+    """U6: a person who asks for it gets the traceback, and the sentence last."""
     result = CliRunner().invoke(
         duly, ["--project", str(make(tmp_path / "a")), "--debug", "workflow", "x"], prog_name="duly"
     )

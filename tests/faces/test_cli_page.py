@@ -13,7 +13,7 @@ def test_the_page_is_what_the_commands_say() -> None:
 
 
 def test_the_page_has_every_command_and_the_fields_of_every_question() -> None:
-    """U6: whoever writes a program finds what it can read."""
+    """U6: a developer who writes a program finds what it can read."""
     page = render()
     for name in commands():
         assert f"### duly {name}\n" in page

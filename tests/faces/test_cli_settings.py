@@ -59,7 +59,7 @@ def test_whoever_speaks_to_a_host_with_other_settings_is_told_once(
 
 
 def test_a_program_that_says_no_settings_is_not_suspected(tmp_path: Path) -> None:
-    """U6: whoever embeds a host has no duly.toml to differ from."""
+    """U6: a program that embeds a host has no duly.toml to differ from."""
     made = project(make(tmp_path / "a"))
     host = session._read_greeting(
         b'{"duly": "0", "pid": 1, "store": "/x", "since": "2026-01-02T12:00:00Z", "serving": true}',

@@ -34,7 +34,7 @@ from tests.faces import cli_stand
 from tests.faces.cli_stand import Facts, answer, call
 from tests.rules.test_shown import HIDDEN
 
-# What a title, an id or an answer of somebody else's may hold: colours, a line turned around, wide
+# What a title, an id or an answer of a stranger may hold: colours, a line turned around, wide
 # characters, and words too long for a line.
 ME = name_user(os.geteuid())
 
@@ -75,7 +75,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Facts]:
 
 
 def poisoned(value: Any, key: str = "") -> Any:
-    """Put something hostile before every text that somebody else could have written."""
+    """Put something hostile before every text that a stranger could have written."""
     if isinstance(value, dict):
         return {name: poisoned(each, name) for name, each in value.items()}
     if isinstance(value, list):
@@ -222,7 +222,7 @@ def test_a_mutation_says_how_it_ended_and_who_said_so(
 def test_what_needs_a_person_is_not_said_to_be_nothing(
     past: tuple[Path, Facts], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """U1: no event waits, but somebody does."""
+    """U1: no event waits, but a run does."""
     told = answer(past[0], "workflow", "asks")
     two: Json = [{"count": 2, "noun": "input", "text": "2 inputs"}]
     nothing: Json = []

@@ -199,7 +199,7 @@ def masked(folder: Path, text: str) -> str:
 def test_every_verb_answers_the_same_with_a_running_host_and_without(
     verb: str, past: tuple[Path, Facts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """U6: one command for each verb, and one answer, whoever gives it."""
+    """U6: one command for each verb, and one answer, whichever way gives it."""
     folder, facts = past
     answers = []
     for name in ("with", "without"):

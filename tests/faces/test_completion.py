@@ -1,4 +1,4 @@
-"""`duly completion`: the scripts, and what they ask for when somebody presses Tab."""
+"""`duly completion`: the scripts, and what they ask for when a person presses Tab."""
 
 from __future__ import annotations
 

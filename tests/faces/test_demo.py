@@ -40,7 +40,7 @@ NAMES = {flow.table: flow.name for flow in FLOWS}
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     """Start the command line as a person does, without a terminal."""
-    # A setting of somebody else's projects is not meant for a demo.
+    # A setting of other projects is not meant for a demo.
     stray = {"DULY_URL": "sqlite:////nowhere/duly.db"}
     more = {"PYTHONPATH": str(house.ROOT), "PYTHONUNBUFFERED": "1", **stray}
     environ = {**readme_page.path_to_duly(), **more}
@@ -213,10 +213,10 @@ def test_whoever_ends_the_demo_ends_its_host(tmp_path: Path, number: signal.Sign
 
 def test_a_folder_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("Dear diary")
-    with pytest.raises(RequestRefused, match="is no demo; nothing was written"):
+    with pytest.raises(RequestRefused, match="is not a demo; nothing was written"):
         DemoFolder(tmp_path).build(TABLE)
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
-    with pytest.raises(RequestRefused, match="is no demo"):
+    with pytest.raises(RequestRefused, match="is not a demo"):
         DemoFolder(tmp_path / "diary.txt").build(TABLE)
 
 

@@ -299,7 +299,7 @@ async def test_a_script_that_ends_by_itself_is_started_again_after_a_second(tmp_
 
 
 def test_a_python_without_dbos_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="is no Python that can import dbos"):
+    with pytest.raises(RequestRefused, match="is not a Python that can import dbos"):
         find_dbos(Path("/bin/false"))
 
 

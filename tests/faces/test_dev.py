@@ -151,7 +151,7 @@ async def test_without_a_grant_the_capabilities_are_left_to_a_person(tmp_path: P
 def test_code_that_is_read_at_the_start_is_named_when_it_changes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B9: an extension's code is not read again; whoever changes it is told to start again."""
+    """B9: an extension's code is not read again; a person who changes it is told to start again."""
     folder = make_project(tmp_path)
     extension = folder / "extensions" / "post" / "main.py"
     extension.parent.mkdir(parents=True)
@@ -184,7 +184,7 @@ def test_a_folder_that_goes_away_while_it_is_looked_at_ends_nothing(
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
-    """H3: whoever opens a pipe waits for the other end, and the host would wait with him."""
+    """H3: a reader that opens a pipe waits for the other end, and the host would wait with him."""
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "file.py").touch()

@@ -37,7 +37,7 @@ def test_a_new_project_is_well_and_gets_no_store(project: Path) -> None:
     """X1: both interpreters run behind their lock; nothing is made."""
     told = call(project, "doctor")
     assert told.exit_code == 0, told.output
-    # Whoever tests as root is told so, and nothing else.
+    # A person who tests as root is told so, and nothing else.
     ends = "All is well." if os.geteuid() else "0 bad, 1 to look at, 13 well."
     assert told.stdout.rstrip().endswith(ends)
     assert told.stdout.count("every layer of their lock was tried from inside and held") == 2
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_the_project_is_bad(
 
 
 def test_an_unlocked_sandbox_is_a_warning(project: Path) -> None:
-    """X1: whoever accepted it is reminded."""
+    """X1: a person who accepted it is reminded."""
     with (project / "duly.toml").open("a") as file:
         file.write('[sandbox]\nunlocked = "i-accept"\n')
     assert {each["state"] for each in findings(project, status=0)["sandbox"]} == {"warn"}

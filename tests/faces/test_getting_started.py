@@ -41,7 +41,7 @@ def lines() -> Iterator[tuple[str, bool, str]]:
 
 
 class Reader:
-    """Somebody who types what the page says, waits for what it shows, and for nothing else."""
+    """A person who types what the page says, waits for what it shows, and for nothing else."""
 
     def __init__(self, folder: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

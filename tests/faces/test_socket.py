@@ -77,7 +77,8 @@ async def test_another_user_is_refused_and_root_is_not(
             assert isinstance(error, dict)
             assert error["kind"] == "RequestRefused"
             assert error["message"] == (
-                f"{path} belongs to another user's host. Be that user, or ask them."
+                f"{path} belongs to another user's host. Run the command as that user, "
+                "or ask that user."
             )
             assert await Client(reader, writer).is_hung_up()
         writer.transport.abort()

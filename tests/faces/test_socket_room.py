@@ -103,7 +103,7 @@ async def test_one_user_cannot_take_every_place(
 
 
 async def test_a_client_that_never_finishes_a_line_is_hung_up_on(tmp_path: Path) -> None:
-    """H3: whoever has spoken may be quiet as long as they like."""
+    """H3: a client that has spoken may be quiet as long as it likes."""
     room = Room(first_line_s=0.05)
     async with listening(tmp_path, room) as (_, path), client(path) as spoken:
         assert await spoken.ask(id=1, verb="workflows") == {"id": 1, "answer": []}

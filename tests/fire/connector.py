@@ -22,7 +22,7 @@ PATIENCE_S: Final = 300.0
 
 
 class Book(duly.Connector):
-    """Writes lines into a book that somebody else keeps."""
+    """Writes lines into a book that another process keeps."""
 
     name = "book"
 

@@ -145,7 +145,7 @@ class Outside:
 
 
 async def main() -> None:
-    """Serve until told to end, or until whoever started this is gone."""
+    """Serve until told to end, or until the process that started this is gone."""
     outside = Outside()
     server = await asyncio.start_server(outside.serve, "127.0.0.1", 0, limit=LINE_BYTES_MAX)
     print(server.sockets[0].getsockname()[1], flush=True)

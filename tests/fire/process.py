@@ -3,8 +3,8 @@
 Law 1: nothing in it is hooked. It is killed, stopped and starved from outside, whenever the parent
        likes, and says nothing about it.
 Law 2: it acknowledges a publish when `Host.publish` has returned, never before.
-Law 3: whoever is left behind by a killed host becomes a child of the process that forked it, which
-       counts them.
+Law 3: a process that a killed host leaves behind becomes a child of the process that forked the
+       host, which counts them.
 
 Started as a program it reads one word per line: an order to start a host, answered by its process
 id; `wait`, by its exit status; `left`, by the processes still there. A host is told what to do
@@ -97,7 +97,7 @@ class Person:
         self._outside = outside
 
     async def attend(self) -> int:
-        """See to every run that waits for somebody; answer how many there were."""
+        """See to every run that waits for a person; answer how many there were."""
         parts = self._host._desk().parts
         seen = 0
         for workflow in await parts.store.list_workflows():
@@ -105,7 +105,9 @@ class Person:
             if left is None:
                 continue
             row = await parts.store.get_run(left.run_id)
-            with contextlib.suppress(RequestRefused, StoreError):  # somebody was faster, or early
+            with contextlib.suppress(
+                RequestRefused, StoreError
+            ):  # another was faster, or it is early
                 if left.row == MutationStatus.INDETERMINATE:
                     seen += 1
                     await self._settle(workflow.name)

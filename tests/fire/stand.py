@@ -29,7 +29,7 @@ from tests.engine.crash_window.script import INBOX, WRITTEN
 from tests.fire.outside import Line
 from tests.fire.process import STORE, Flow, Orders
 
-LIMIT_S: Final = 120.0  # whoever has not answered by then never will
+LIMIT_S: Final = 120.0  # what has not answered by then never will
 PAUSE_S: Final = 0.02
 
 

@@ -14,7 +14,7 @@ SEED: Final = tenth_of_commit()
 
 
 def test_kills_at_any_moment_leave_one_effect_per_mail(light: Callable[..., Fire]) -> None:
-    """L3, R7, C11: nothing twice, nothing lost, nothing open, whoever died where."""
+    """L3, R7, C11: nothing twice, nothing lost, nothing open, whichever process died where."""
     report = Storm(light(*FLOWS), SEED).blow(ROUNDS)
     assert report.kills == ROUNDS
     assert report.effects == report.mails > 0

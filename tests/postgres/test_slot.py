@@ -216,7 +216,7 @@ async def test_a_store_that_is_older_than_it_said_is_noticed(
     with psycopg.connect(backend._url, autocommit=True) as server:
         server.execute("update slot set commit_seq = commit_seq - 1")
     proxy.hang_up()
-    with pytest.raises(StoreOlder, match="does not have what it had confirmed"):
+    with pytest.raises(StoreOlder, match="no longer has writes that it had confirmed"):
         await backend.transact(take, BARRIER)
     assert noticed == ["older"]
     with pytest.raises(Fenced):

@@ -294,7 +294,7 @@ def test_what_is_stored_is_what_was_declared(declaration: Declaration) -> None:
 
 
 def test_a_declaration_full_of_mistakes_is_refused_with_the_first_twenty() -> None:
-    """W6: whoever writes a thousand mistakes is told of enough of them, and soon."""
+    """W6: an author who writes a thousand mistakes is told of enough of them, and soon."""
     unknown = {f"key{number}": 1 for number in range(100_000)}
     with pytest.raises(NotDeployed) as refused:
         parse({**workflow(), **unknown})

@@ -364,7 +364,7 @@ TURNED = ["Add a row\u2028Approved by you", "a\u2029b", "Pay \u202e000,1\u202c t
 
 @pytest.mark.parametrize("title", TURNED)
 def test_a_title_that_breaks_or_turns_its_line_is_refused(title: str) -> None:
-    """T3, L11: whoever approves must read what stands there, in its order."""
+    """T3, L11: a person who approves must read what stands there, in its order."""
     with pytest.raises(Invalid, match="control character"):
         parse_title(title, "title")
 

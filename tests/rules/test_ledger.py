@@ -152,7 +152,7 @@ def test_only_a_refusal_on_the_merits_grows_the_generation() -> None:
 
 @given(st.permutations(INPUTS))
 def test_the_key_does_not_depend_on_the_order_of_the_inputs(inputs: list[tuple[str, str]]) -> None:
-    """L7: the same set has the same key, whoever reserved it and in whatever order."""
+    """L7: the same set has the same key, whichever run reserved it and in whatever order."""
     assert ledger.inputs_digest("w", "c", inputs) == ledger.inputs_digest("w", "c", INPUTS)
 
 

@@ -236,7 +236,7 @@ def test_what_follows_a_stopped_run_is_decided_by_the_row_it_holds() -> None:
 
 
 def test_reserved_events_are_released_or_transferred_with_the_successor() -> None:
-    """R6: whoever gets a successor gives the events away in the same change."""
+    """R6: a run that gets a successor gives the events away in the same change."""
     for run in ALL:
         for move in moves(run):
             if move.change.successor:

@@ -125,7 +125,7 @@ def test_the_same_run_goes_on_after_an_answer_and_gets_a_successor_after_a_stop(
 
 
 def test_every_open_state_has_an_exit_by_a_person_or_moves_on_by_itself() -> None:
-    """R9: the walk finds no dead end; whoever waits for a person can be left by a person's act."""
+    """R9: the walk finds no dead end; a run that waits for a person is left by a person's act."""
     for run in OPEN:
         out = {(move.by, move.name) for move in moves(run)}
         assert out, run

@@ -247,7 +247,7 @@ def test_a_missing_dependency_leaves_out_its_dependents_alone() -> None:
 
 
 def test_a_circle_is_named_and_the_others_load() -> None:
-    """B9: whoever stands in it sees the whole circle, whoever needs it sees whom to ask."""
+    """B9: an extension in it sees the whole circle, one that needs it sees which to ask for."""
     circle = [extension("a", "b"), extension("b", "c"), extension("c", "a")]
     found = order([*circle, extension("d", "a"), extension("e")])
     assert ids(found.loads) == ["e"]

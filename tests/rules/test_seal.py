@@ -43,7 +43,7 @@ def test_a_seal_of_another_kind_does_not_fit() -> None:
 
 
 def test_another_key_and_no_seal_are_told_apart_from_a_change() -> None:
-    """L11: whoever lost the key is told so."""
+    """L11: a person who lost the key is told so."""
     assert judge(KEY, ROW, None) == Flaw.UNSEALED
     flaw = judge(KEY, ROW, make_seal(OTHER_KEY, ROW))
     assert flaw == Flaw.OTHER_KEY

@@ -137,7 +137,7 @@ async def test_a_worker_lost_while_it_loads_is_nobody_s_fault() -> None:
         loading = asyncio.ensure_future(sandbox.load(ENDLESS, Catalog()))
         await asyncio.sleep(0.05)
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(ScriptError, match="worker of this script died") as lost:
+        with pytest.raises(ScriptError, match="process that ran this script died") as lost:
             await loading
         assert lost.value.is_lost
         assert (await sandbox.load(LITTLE, Catalog())).declaration.name == "w"

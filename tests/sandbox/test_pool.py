@@ -72,7 +72,7 @@ def is_gone(pid: int) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process is gone, or only waits for somebody to ask for its status."""
+    """Tell whether a process is gone, or only waits to be asked for its status."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -371,7 +371,7 @@ async def test_a_worker_with_an_incomplete_lock_takes_no_work(
 async def test_an_accepted_incomplete_lock_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """X1: whoever accepted it is reminded, but not at every worker."""
+    """X1: a person who accepted it is reminded, but not at every worker."""
     monkeypatch.setattr(pool_module, "PROGRAM", UNLOCKED)
     with caplog.at_level(logging.WARNING, logger="duly.sandbox"):
         async with standing(unlocked="i-accept") as stand:

@@ -62,7 +62,7 @@ def test_a_worker_of_a_root_host_is_a_user_of_its_own_with_few_threads() -> None
 async def test_a_worker_with_many_threads_is_ended_by_its_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """X2: the host counts them too, whoever it runs as, and names the limit."""
+    """X2: the host counts them too, whichever user it runs as, and names the limit."""
     monkeypatch.setattr(Stat, "threads", lambda _: THREADS_MAX + 1)
     sandbox = make(Limits(step_cpu_s=20))
     text = "from duly import producer, workflow\nasync def p(ctx, state):\n    while True: pass\n"

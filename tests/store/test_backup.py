@@ -248,7 +248,7 @@ def test_nothing_is_overwritten(path: Path, copy: Path, take: Callable[[Path], N
 def test_a_file_that_appears_meanwhile_is_not_overwritten(
     path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H5: the name is taken at the very end, by whoever is first."""
+    """H5: the name is taken at the very end, by the first one."""
     real = disk.sync_path
 
     def sync_path(synced: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 def test_a_name_taken_for_a_moment_is_refused(
     path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H5: whoever took it may have gone again; the copy is not there all the same."""
+    """H5: the program that took it may have gone again; the copy is not there all the same."""
 
     async def story(env: Loop, backend: SqliteBackend) -> None:
         monkeypatch.setattr(os, "link", Mock(side_effect=FileExistsError))

@@ -83,7 +83,7 @@ async def test_the_handlers_of_one_event_run_one_after_another(world: World) -> 
 
 
 async def test_a_handler_that_left_while_it_runs_is_still_waited_for(world: World) -> None:
-    """B3: the next one begins when it has ended, whoever has unsubscribed meanwhile."""
+    """B3: the next one begins when it has ended, whichever has unsubscribed meanwhile."""
     await begun(world)
     await world.store.unsubscribe(FIRST, now=NOW)
     assert await can_begin(world) == []

@@ -67,7 +67,7 @@ def test_closing_waits_for_all_who_came_before() -> None:
 
 
 def test_a_close_that_is_cancelled_answers_everybody_and_loses_no_barrier() -> None:
-    """H3, L2: whoever was not confirmed is refused, whoever was is there."""
+    """H3, L2: a write that was not confirmed is refused, one that was is there."""
 
     async def main() -> None:
         disk, env = MemoryDisk(), VirtualEnv()

@@ -366,7 +366,7 @@ GET_STATE = ReadCase(
 
 
 async def held(world: World) -> None:
-    """Somebody waits for something, in a store that was restored."""
+    """A waiter waits for something, in a store that was restored."""
     await deferred(world)
     world.connection.execute("insert into upkeep (name, at) values (?, ?)", (HELD, NOW))
 
@@ -413,7 +413,7 @@ HELD_SINCE = ReadCase(
 
 @pytest.mark.parametrize("trial", exam(RESUME, HELD_SINCE))
 async def test_a_restored_bus_passes_its_exam(trial: Trial, tmp_path: Path) -> None:
-    """H5: it tells nobody anything until somebody resumes it."""
+    """H5: it delivers nothing until a person resumes it."""
     await trial.sit(tmp_path)
 
 

@@ -165,7 +165,7 @@ TAKE_IN = Case(
             "a number that no bus has",
             RequestRefused,
             call=partial(_take_in, lines=changed("output", message_id=f"bus:{10**15}")),
-            match="counted that far",
+            match="number that is too large",
         ),
         Refusal(
             "what the bus has still to tell",

@@ -105,7 +105,7 @@ BARRIERS = {
 
 
 def test_what_the_world_is_told_of_waits_for_the_disk() -> None:
-    """L2, B1: a verb is a barrier if its caller tells somebody outside that it was done."""
+    """L2, B1: a verb is a barrier if its caller tells a caller outside that it was done."""
     found = {name for name, verb in VERBS.items() if verb.durability is Durability.BARRIER}
     assert found == BARRIERS
 

@@ -15,7 +15,7 @@ PATH = "/data/duly.db"
     ("error", "expected", "words"),
     [
         (apsw.FullError("x"), StoreUnavailable, "Free some space"),
-        (apsw.BusyError("x"), StoreUnavailable, "End it and open again"),
+        (apsw.BusyError("x"), StoreUnavailable, "End that program, then open"),
         (apsw.ReadOnlyError("x"), StoreUnavailable, "cannot be written"),
         (apsw.CantOpenError("x"), StoreUnavailable, "cannot be opened"),
         (apsw.IOError("x"), StoreUnavailable, "the disk returned an error"),

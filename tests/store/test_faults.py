@@ -108,7 +108,7 @@ def check(told: Told, killed: list[str], powerless: list[str], *, sync_failed: b
     assert set(told.committed) <= set(killed)
     assert set(told.durable) <= set(powerless)
     if not sync_failed:
-        # Whoever was refused without a failed sync was told that nothing was written.
+        # A caller that was refused without a failed sync was told that nothing was written.
         assert not set(told.refused) & set(killed)
     for error in told.errors:
         assert NAME in str(error)
@@ -228,7 +228,7 @@ def test_what_a_host_reads_after_a_failed_sync_is_made_durable_anew() -> None:
 def test_riders_of_a_killed_process_are_durable_after_the_first_barrier_of_the_next(
     is_log_emptied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L2: a barrier that changed no row confirms what it read, whoever wrote it.
+    """L2: a barrier that changed no row confirms what it read, whichever task wrote it.
 
     Opening empties the log; the barrier does not rely on that.
     """
@@ -287,7 +287,7 @@ def test_a_store_whose_log_cannot_be_synced_is_not_opened() -> None:
 
 
 def test_a_checkpoint_that_fails_fails_nobody() -> None:
-    """H3: whoever was committed was answered, and the log still has it all."""
+    """H3: a write that was committed was answered, and the log still has it all."""
 
     async def scene() -> None:
         disk = MemoryDisk()

@@ -271,7 +271,7 @@ async def test_a_backup_carries_no_mark_of_an_open_database(path: Path, tmp_path
 
 
 async def test_the_copy_before_a_migration_is_a_backup_like_any_other(path: Path) -> None:
-    """H4, H5: whoever puts it back gets every workflow paused; also if its host was killed."""
+    """H4, H5: a person who puts it back gets every workflow paused; also if its host was killed."""
     shipped = default_schema()
     newer = Schema(
         shipped.text,

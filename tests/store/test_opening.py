@@ -30,7 +30,7 @@ from tests.store.test_sqlite import content, open_notebook, other_process, run
 
 BARRIER, READ = Durability.BARRIER, Durability.READ
 PATIENCE_S = 120
-HELD = r"duly\.db: another program has the database open, .* End it and open again"
+HELD = r"duly\.db: another program has the database open, .* End that program, then open"
 OURS = r"duly\.db: this process has this file open already, .*Close that host"
 
 # A program that knows nothing of Duly: it does one thing to a database, and goes on or is gone.
@@ -251,7 +251,7 @@ class Gate:
 def test_an_opening_that_is_cancelled_gives_the_store_back(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
-    """H1, H3: whoever hears that it was cancelled can open the store at once."""
+    """H1, H3: a caller that hears that it was cancelled can open the store at once."""
 
     async def story(env: Loop) -> None:
         with monkeypatch.context() as patch:

@@ -65,7 +65,7 @@ def test_a_long_question_does_not_hold_up_a_commit(path: Path) -> None:
 
 @pytest.mark.parametrize("durability", [BARRIER, RIDER])
 def test_a_question_sees_what_was_committed_before_it(path: Path, durability: Durability) -> None:
-    """U6: whoever asks after an act sees the act."""
+    """U6: a question after an act sees the act."""
 
     async def story(env: Loop) -> None:
         backend = await open_notebook(path, env)

@@ -231,7 +231,7 @@ async def test_a_pause_drops_only_what_has_not_begun_to_change_the_outside(
         assert set((await statuses(world.store)).values()) == {"pending"}
     else:
         assert after == before
-    # Whoever has a call out is seen all the same: nobody may be left to wait for its answer.
+    # A run that has a call out is seen all the same: no answer may be left to wait.
     found = (await scene.store.due(scene.now + 10**9)).runs
     assert bool(found) is (run.row is Row.IN_FLIGHT)
 

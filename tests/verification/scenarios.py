@@ -74,7 +74,7 @@ REGRESSIONS = {
         crashes=(PlannedCrash(3, at="before a sync of the log"),),
         actions=(Action(10_000, Do.RETRY), Action(40_000, Do.APPROVE)),
     ),
-    "a grant and a revoke came at once, and nobody could say which was last": Scenario(
+    "a grant and a revoke came at once, and it could not be said which was last": Scenario(
         mails=3,
         actions=(
             Action(0, Do.REVOKE, at="after take_turn"),

@@ -28,7 +28,7 @@ def test_cancel_or_firing_wins_in_every_order(runners: tuple[Runner, ...]) -> No
 def test_crash_at_any_point_of_cancel_or_firing_leaves_one_winner(
     runners: tuple[Runner, ...],
 ) -> None:
-    """B2, H3: what somebody was told stays so, whether the process dies or the power fails."""
+    """B2, H3: what a caller was told stays so, whether the process dies or the power fails."""
     tried = 0
     for race, finish in races(*runners):
         for crashed in crashes_of(race, finish):
@@ -46,7 +46,7 @@ def test_two_who_cancel_and_one_that_fires_meet_in_many_orders() -> None:
 
 @pytest.mark.parametrize("name", ["cancel-does-not-wait", "cancel-says-true", "promoted-twice"])
 def test_race_finds_planted_bug(name: str) -> None:
-    """A race in which nobody could lose would prove nothing."""
+    """A race in which no one could lose would prove nothing."""
     bug = next(each for each in BUGS if each.name == name)
     with planted(bug):
         orders = list(races(*BOTH))

@@ -81,7 +81,7 @@ def test_story_of_the_bus_that_once_went_wrong_is_fine(lesson: str) -> None:
 
 
 def test_loop_of_events_ends_at_its_depth() -> None:
-    """B12: whoever emits for every event it gets is stopped, and the event that was is failed."""
+    """B12: a handler that emits for every event is stopped, and the event that was is failed."""
     loop = BusScenario(listeners=(Listener(rest=Habit.EMIT_HERE),))
     ending = run(loop)
     assert ending.problems == ()

@@ -69,7 +69,7 @@ def test_story_that_goes_wrong_is_told_small(capsys: pytest.CaptureFixture[str])
 def test_bar_is_shown_to_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody who watches sees how far it is."""
+    """A person who watches sees how far it is."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert command.main(["--seeds", "2"]) == 0
     assert "1/1" in capsys.readouterr().err

@@ -166,7 +166,7 @@ def test_call_past_the_limit_of_its_day_is_told(limit: int, is_told: bool) -> No
 
 
 def test_revoke_that_does_not_hold_is_told() -> None:
-    """A1: what somebody was told is taken back is gone until somebody grants it."""
+    """A1: what a person was told is taken back is gone until a person grants it."""
     allowed = consent()
     allowed.is_taken_back = True
     assert looked(allowed, BARE) == ["sheet.append was taken back and is granted"]
@@ -324,7 +324,7 @@ def test_call_under_an_allowance_that_does_not_hold_is_told(
 
 @pytest.mark.parametrize("is_clock_set", [False, True])
 def test_call_that_asks_while_an_allowance_holds_is_told(is_clock_set: bool) -> None:
-    """A3: it was counted twice, or overlooked; with a clock that was set nobody can say."""
+    """A3: it was counted twice, or overlooked; with a clock that was set it cannot be said."""
     allowed = consent(is_asked=True)
     allowed.is_clock_set = is_clock_set
     holding = {"a1": ALLOWED}

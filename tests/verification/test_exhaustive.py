@@ -53,7 +53,7 @@ def test_every_crash_point_is_reached() -> None:
 
 
 def test_point_that_is_never_reached_is_named() -> None:
-    """Whoever takes a point away is told which."""
+    """A person who takes a point away is told which."""
     assert never_reached(MUST_BE_REACHED - {"after record"}) == ("after record",)
 
 

@@ -113,7 +113,7 @@ def test_missing_grant_keeps_a_call_from_being_made() -> None:
 
 
 def test_limit_of_a_day_is_kept() -> None:
-    """A1: the second change waits until somebody allows more."""
+    """A1: the second change waits until a person allows more."""
     actions = (Action(0, Do.LIMIT, at="after publish"), Action(30_000, Do.GRANT))
     assert rows_at(Scenario(mails=2, actions=actions)) == [0.0, 30.0]
 

@@ -58,7 +58,7 @@ def test_another_problem_is_not_the_same() -> None:
 
 
 def test_number_of_plays_is_bounded() -> None:
-    """Whoever shrinks comes to an end."""
+    """Shrinking comes to an end."""
     given: list[Scenario] = []
 
     def fake(scenario: Scenario) -> Ending:

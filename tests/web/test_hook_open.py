@@ -163,7 +163,7 @@ async def test_refused_posts_are_said_on_the_page_of_the_workflow(tmp_path: Path
 async def test_posts_of_strangers_fill_no_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G12: names that nobody opened are limited; a webhook that is open is counted all the same."""
+    """G12: names never opened are limited; a webhook that is open is counted all the same."""
     monkeypatch.setattr("duly.desk.refused.NAMES_MAX", 2)
     async with serving(tmp_path) as web:
         await web.deploy()
@@ -321,7 +321,7 @@ def _unread(told: Any) -> tuple[UnreadPosts, Any]:
 async def test_keys_that_a_sender_made_up_are_one_sum_and_leave_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """G12: the host asks only whether there is a key, and the key itself is told to nobody."""
+    """G12: the host asks only whether there is a key, and the key itself is told to no one."""
     monkeypatch.setattr("duly.faces.web.hook.SUMS_MAX", 3)
     told: list[dict[str, Any]] = []
 

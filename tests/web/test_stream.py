@@ -208,7 +208,9 @@ async def test_nothing_is_made_for_one_more_viewer_of_a_page(
             async with looking(web.app, "/w/invoices", reader) as other:
                 assert await other.page() != shown
             assert len(asked) == 2
-        async with looking(web.app, "/w/invoices", admin) as later:  # nobody followed it meanwhile
+        async with looking(
+            web.app, "/w/invoices", admin
+        ) as later:  # no viewer followed it meanwhile
             await later.page()
         assert len(asked) == 3
 

@@ -222,7 +222,7 @@ async def test_a_choice_for_what_is_not_allowed_is_refused_with_a_sentence(tmp_p
 
 
 async def test_only_who_may_grant_chooses_when_a_person_is_asked(tmp_path: Path) -> None:
-    """G4: no agent, and nobody who only reads."""
+    """G4: no agent, and no one who only reads."""
     async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
         await web.host.deploy(duly.Source(Language.PYTHON, ROWS), grant=True)
         fields = {"workflow": "rows", "capability": "rows.insert", "asks.rows.insert": "always"}

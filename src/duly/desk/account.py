@@ -70,7 +70,10 @@ class Accounts(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: int | None = None,
     ) -> tuple[Input, ...]:
-        """List what came in and what came of it, newest first, from before a `seq`."""
+        """List what came in and what came of it, newest first.
+
+        `before` continues a list: it takes the `seq` of the last entry.
+        """
         # Rules: U2.
         check_page(limit, before, int)
         people.page(limit)

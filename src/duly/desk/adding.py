@@ -38,7 +38,7 @@ class Adding(HasDesk):
 
     @question(follow=False, example={})
     async def kinds(self) -> tuple[AddableKind, ...]:
-        """List the kinds of connections that can be added here, and what each must be told."""
+        """List the kinds of connections that can be added here, and the settings of each."""
         # Rules: U6.
         desk = self._desk()
         if desk.setup is None:
@@ -70,12 +70,12 @@ class Adding(HasDesk):
         *,
         by: str = USER,
     ) -> AddedConnection:
-        """Write a new connection into the settings; scripts use it when the host was started again.
+        """Write a new connection into the settings; scripts can use it after the next start.
 
-        `kinds` lists what each kind must be told. Programs, statements, addresses of your own
-        network and folders elsewhere are not set here, but on this machine. All that is wrong is
-        told at once: the fact `also` of the error has what is wrong besides. The same `once` sent
-        again adds nothing.
+        `kinds` lists the settings of each kind. Programs, statements, addresses of your own network
+        and folders outside the project cannot be set here, only by a command on this machine. If
+        several values are wrong, the fact `also` of the error has the others. A call that is
+        repeated with the same `once` adds nothing.
         """
         # Rules: G4, A5, A6, K13, K14.
         desk = self._desk()
@@ -126,8 +126,8 @@ class Adding(HasDesk):
     async def restart(self, *, by: str = USER) -> None:
         """Start the host again, with the settings as they are now; what is being sent ends first.
 
-        The settings are built in another process before: if one of them is wrong, the host goes on
-        as it is, and you learn what is wrong.
+        The settings are first tried out in another process. If one of them is wrong, the host goes
+        on as it is, and the error says what is wrong.
         """
         # Rules: A6, L6, R7.
         desk = self._desk()

@@ -190,7 +190,7 @@ class Approvals(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: AllowanceId | None = None,
     ) -> tuple[Allowance, ...]:
-        """List allowances, newest first, from before an allowance; also those that ended."""
+        """List the allowances, also those that ended, newest first."""
         # Rules: A3.
         check_page(limit, before, str)
         sight = Sight.of(self._desk().parts)

@@ -44,7 +44,7 @@ class Attentions(HasDesk):
     async def attention(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Attention, ...]:
-        """List everything that waits for a person, by workflow, from behind a `key`.
+        """List everything that waits for a person, by workflow.
 
         Entries without a workflow come first, with an empty name.
         """
@@ -68,7 +68,7 @@ class Attentions(HasDesk):
     async def attention_count(self) -> int:
         """Count what waits for a person; 1000 means 1000 or more.
 
-        A face that shows a part of the list says with it how much is left out.
+        A list of `attention` may show fewer; this is how many there are.
         """
         # Rules: F8, G9.
         desk = self._desk()

@@ -37,7 +37,7 @@ class Certificates(HasDesk):
         workflow: str | None = None,
         topic: str | None = None,
     ) -> Certificate:
-        """Show all that is known about one change, or one input, being made once.
+        """Show all that proves that one change, or what one input caused, was made once.
 
         Name a change by its id, an input by its message id and its workflow, and by its topic if
         two topics have that message id.

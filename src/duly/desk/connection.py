@@ -174,8 +174,8 @@ class Connections(HasDesk):
     async def check_connection(self, connector: str) -> ConnectionCheck:
         """Try whether the set-up of a connection works; nothing outside is changed.
 
-        Of a database each statement is planned and not run, and a record of a call is written and
-        taken back. Most connections cannot be tried so: `is_checked` is false then.
+        In a database each statement is planned and not run, and a record of a call is written and
+        taken back. Most connections cannot be tried like this; `is_checked` is then false.
         """
         # Rules: K10.
         desk = self._desk()
@@ -226,19 +226,19 @@ class Connections(HasDesk):
 
     @question(scope=Scope.ADMIN, follow=False, example={"connector": "notes"})
     async def offered(self, connector: str) -> OfferedList:
-        """Ask an MCP server which tools it offers, beside those a person agreed to.
+        """Ask an MCP server which tools it offers, and show which of them a person agreed to.
 
-        The server is started or called for that, as the settings say.
+        Duly starts the server, or calls it, as the settings say.
         """
         # Rules: M7.
         return await _pinning(self._desk().parts, connector)._offer()
 
     @act(scope=Scope.ADMIN, example={"connector": "notes", "hash": "…"})
     async def pin(self, connector: str, hash: str, *, by: str = USER) -> OfferedList:  # noqa: A002
-        """Agree to the tools of an MCP server as they were shown; return them as they stand then.
+        """Agree to the tools of an MCP server as they were shown; return these tools.
 
-        `hash` names the list that was shown; a server that offers another one now is refused. What
-        waited for this connection goes on.
+        `hash` names the list that was shown. If the server offers another list now, the act is
+        refused. What waited for this connection goes on.
         """
         # Rules: M7, A6, F4.
         desk = self._desk()

@@ -38,9 +38,9 @@ class Finds(HasDesk):
     ) -> Hits:
         """Find events whose message id begins with a text, or whose title has it.
 
-        `first_day` and `last_day`, such as 2026-05-31, narrow it to what came on these days and
-        between them, by the time zone of the project; with one of them the text may be empty.
-        Titles are looked through newest first, 10,000 at most for a page; with `after` it goes on.
+        With `first_day` and `last_day`, such as 2026-05-31, only what came from the first day to
+        the last one is found, in the time zone of the project; the text may then be empty. Duly
+        looks through the newest titles first, at most 10,000 for a page; `after` continues.
         """
         # Rules: U6, G13.
         check_page(limit, after, str, path="after")

@@ -161,7 +161,8 @@ class Hooks(HasDesk):
     async def hooks(self, workflow: str) -> tuple[OpenHook, ...]:
         """List the webhooks of a workflow that are open, without their keys.
 
-        It lists as well where none is open, if posts were refused there since the host started.
+        It also lists an address that is not open, if posts to it were refused since the host
+        started.
         """
         # Rules: G12, A5.
         desk = self._desk()
@@ -208,11 +209,11 @@ class Hooks(HasDesk):
     ) -> Republish | None:
         """Publish what a webhook sent, if it is signed or came to the secret address.
 
-        `body` is the JSON as it was sent, `headers` has those that prove it, in small letters. A
-        message id that came before is the same event; what is the id of a message without a
-        signature was said when the webhook was opened. The result is null if a sender only asked
-        whether the address is right. `unread` says why so many `posts` were refused before they
-        were read (wrong_type, too_long, unreadable): they are counted, and nothing is published.
+        `body` is the JSON as it was sent. `headers` has the headers that prove it, in small
+        letters. A message with an id that came before is the same event; which part of an unsigned
+        message is its id was chosen when the webhook was opened. The result is null if the sender
+        only asked whether the address is right. With `unread` nothing is published: it counts
+        `posts` that were refused before they were read, for this reason.
         """
         # Rules: G12, T10.
         desk = self._desk()

@@ -68,7 +68,7 @@ class Identities(HasDesk):
     async def short_ids(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the shortest beginning of each of these ids that is unique.
 
-        What is no id of a run, a mutation or an allowance is left out.
+        What is not the id of a run, a mutation or an allowance is left out.
         """
         # Rules: U6.
         if len(ids) > SEVERAL_MAX:

@@ -47,7 +47,7 @@ class Reviews(HasDesk):
     async def versions(
         self, workflow: str, *, limit: int = PAGE_DEFAULT, before: str | None = None
     ) -> tuple[Version, ...]:
-        """List the versions of a workflow, newest first, from before a version."""
+        """List the versions of a workflow, newest first."""
         # Rules: W8.
         check_page(limit, before, str)
 
@@ -141,7 +141,7 @@ class Reviews(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: MutationId | None = None,
     ) -> tuple[Approval, ...]:
-        """List the calls that wait for a person, newest first, from before a mutation."""
+        """List the calls that wait for a person, newest first."""
         # Rules: A3.
         check_page(limit, before, str)
         parts = self._desk().parts
@@ -164,7 +164,7 @@ class Reviews(HasDesk):
         limit: int = PAGE_DEFAULT,
         before: str | None = None,
     ) -> tuple[Action, ...]:
-        """List what people and agents did, newest first, from before an action."""
+        """List what people and agents did, newest first."""
         # Rules: A6.
         check_page(limit, before, str)
         sight = Sight.of(self._desk().parts)

@@ -128,8 +128,8 @@ class Slips(HasDesk):
     async def pair(self, channel: str, name: str, *, by: str = USER) -> PairingCode:
         """Make a code that pairs an account with a channel, once, within ten minutes.
 
-        The account that sends it to the bot may say yes or no from then on; `name` is what its
-        answers are written down under.
+        The account that sends it to the bot may say yes or no from then on; its answers are
+        recorded under `name`.
         """
         # Rules: G11, G4.
         desk = self._desk()

@@ -173,13 +173,13 @@ class Tokens(HasDesk):
 
     @question(follow=False, example={"token": "duly_0f3a_9c…"})
     async def who(self, token: str) -> Token:
-        """Return whose token this is and what it may do; refuse one that lets no caller in."""
+        """Return whose token this is and what it may do; refuse one that is not valid."""
         # Rules: G4, G6.
         return _token(await _recognise(self._desk(), token))
 
     @question(follow=False, example={"tokens": ["duly_0f3a_9c…"]})
     async def admitted(self, tokens: Sequence[str]) -> tuple[bool, ...]:
-        """Tell of each token whether it lets its holder in now; at most a hundred at once."""
+        """Say of each token whether it is valid now; at most a hundred at once."""
         # Rules: G6, G13. One question for all viewers of a page, which keeps no act waiting.
         desk = self._desk()
         if len(tokens) > ASKED_MAX:

@@ -100,7 +100,7 @@ class Keeping(HasDesk):
 
     @question(scope=Scope.ADMIN, example={})
     async def secrets(self) -> tuple[Secret, ...]:
-        """List the secrets by name, and say of each that cannot be read why, and what to do."""
+        """List the secrets by name; of one that cannot be read, say why, and what to do."""
         desk = self._desk()
         rows = await desk.ask(people.list_secrets)
         vault = desk.vault

@@ -73,7 +73,7 @@ class Views(
     async def workflows(
         self, *, limit: int = PAGE_DEFAULT, after: str | None = None
     ) -> tuple[Workflow, ...]:
-        """List the workflows by name, from behind a name."""
+        """List the workflows, by name."""
         check_page(limit, after, str, path="after")
         sight = Sight.of(self._desk().parts)
 
@@ -108,7 +108,7 @@ class Views(
         limit: int = PAGE_DEFAULT,
         after: int | None = None,
     ) -> tuple[Event, ...]:
-        """List the events of a workflow, oldest first, from behind the event with this `seq`."""
+        """List the events of a workflow, oldest first."""
         check_page(limit, after, int, path="after")
         word = read_word(EventStatus, status)
         sight = Sight.of(self._desk().parts)
@@ -139,7 +139,7 @@ class Views(
         limit: int = PAGE_DEFAULT,
         before: RunId | None = None,
     ) -> tuple[Run, ...]:
-        """List runs, newest first, from before the run with this id."""
+        """List runs, newest first."""
         check_page(limit, before, str)
         word = read_word(Status, status)
 
@@ -186,7 +186,7 @@ class Views(
         limit: int = PAGE_DEFAULT,
         before: MutationId | None = None,
     ) -> tuple[Mutation, ...]:
-        """List the ledger, newest first, from before the mutation with this id."""
+        """List the ledger, newest first."""
         check_page(limit, before, str)
         word = read_word(MutationStatus, status)
         sight = Sight.of(self._desk().parts)

@@ -7,7 +7,7 @@ from typing import Final
 
 MODELS: Final[Mapping[str, tuple[str, str]]] = {
     "model_calls_used": (
-        "The model {subject} was asked {calls} times today, which is all this workflow may.",
+        "The model {subject} was asked {calls} times today, which is the limit of this workflow.",
         "Wait until tomorrow (UTC), or raise calls_per_day of the model; then retry.",
     ),
     "model_tokens_used": (
@@ -26,5 +26,8 @@ MODELS: Final[Mapping[str, tuple[str, str]]] = {
         "{subject}: the answer is longer than max_tokens allows.",
         "Raise max_tokens of the model, or ask for less.",
     ),
-    "model_refused": ("{subject}: the model refused to answer.", "Look at what it was asked."),
+    "model_refused": (
+        "{subject}: the model refused to answer.",
+        "Look at the question, and ask in another way.",
+    ),
 }

@@ -14,14 +14,14 @@ Pair = tuple[str, str]
 QUERIES: Final[Mapping[str, Pair]] = {
     "asks_a_model": (
         "{subject} would show a model what the script read.",
-        "No model is asked in a trial before you agree.",
+        "Before you agree to the script, a trial asks no model.",
     ),
     "made_up_address": (
-        "{subject} would ask an address that does not stand in the text of the script.",
-        "In a trial before you agree only written addresses are asked.",
+        "{subject} would ask an address that is not written in the text of the script.",
+        "Before you agree to the script, a trial asks only addresses that are written in it.",
     ),
     "pins_nothing": (
-        "{subject} is no MCP server, so there is nothing to agree to.",
+        "{subject} is not an MCP server, so there is nothing to agree to.",
         "Its tools are those of its connector.",
     ),
     "other_tools": (
@@ -30,7 +30,7 @@ QUERIES: Final[Mapping[str, Pair]] = {
     ),
     "not_one_statement": ("{subject} must hold one statement.", "Send one SELECT."),
     "not_sql": ("{subject} cannot be run: {cause:bare}.", "Correct it."),
-    "value_not_text": ("A value is not valid text.", "Select hex() of it."),
+    "value_not_text": ("A value is not valid text.", "Select hex() of that column."),
     "sql_refused": ("Only SELECT over these views is allowed: {known:list}.", ""),
     "value_too_long": ("A value is longer than {limit} {unit}.", "Select less of it."),
     "took_too_much_memory": (
@@ -38,7 +38,10 @@ QUERIES: Final[Mapping[str, Pair]] = {
         "Ask for less.",
     ),
     "took_too_long": ("The question took longer than {seconds} s.", "Ask for less."),
-    "one_connection": ("This store takes one connection, so no query of your own can run.", ""),
+    "one_connection": (
+        "This store takes one connection, so no query of your own can run.",
+        "Keep the store in a file to query it.",
+    ),
 }
 
 PROJECTS: Final[Mapping[str, Pair]] = {
@@ -51,7 +54,7 @@ PROJECTS: Final[Mapping[str, Pair]] = {
     "no_project": ("{option} names {subject}, which is not there.", "Name a folder or a file."),
     "no_settings": ("{option} names {subject}, which has no {file}.", "Name another folder."),
     "not_openapi": (
-        "This is no OpenAPI description of version 3 (found: {found}).",
+        "This is not an OpenAPI description of version 3 (found: {found}).",
         "Convert it to OpenAPI 3 first.",
     ),
     "connected_otherwise": (
@@ -67,15 +70,15 @@ PROJECTS: Final[Mapping[str, Pair]] = {
         "Try again.",
     ),
     "beyond_page": (
-        "{subject} is not set on a page[ for {of}].[ {nearest}]",
-        "Connect it in a terminal of the host's machine.",
+        "{subject} cannot be set on the page[ for {of}].[ {nearest}]",
+        "Connect it in a terminal on the host's machine.",
     ),
     "own_network": (
         (
             "{subject} is an address of your own network, which {connector} may not reach unless"
             " its settings name it."
         ),
-        "If you mean it, add {setting} to them.",
+        "If you want that, add {setting} to them.",
     ),
     "connection_there": ("A connection {subject} is there already.", "Choose another name."),
     "name_used_before": (
@@ -93,12 +96,12 @@ PROJECTS: Final[Mapping[str, Pair]] = {
     ),
     "not_rehearsed": (
         "The settings could not be tried out[ within {seconds} s][: {cause:bare}].",
-        "The host goes on as it is.",
+        "Try again, or correct the settings; until then the host goes on as it is.",
     ),
     "settings_broken": ("{cause:bare}.", "Correct the settings; the host goes on as it is."),
     "store_moved": (
         "The settings name another store than the one of this host: {subject}.",
-        "Start the host on this machine for that.",
+        "Stop the host and start it again on its machine: it cannot change its store by itself.",
     ),
     "no_use": (
         "{subject} is missing.",
@@ -109,26 +112,29 @@ PROJECTS: Final[Mapping[str, Pair]] = {
         '"{subject}" is not built in.',
         '{nearest} Name a class of your own as "module:Class".',
     ),
-    "not_class": ("{subject} is no class.", "Name a class."),
+    "not_class": ("{subject} is not a class.", "Name a class."),
     "not_imported": (
         "The module {subject} cannot be imported ({cause}).",
-        "It is looked for among all that is installed, then in {folder}.",
+        (
+            "Correct the module or its name; Duly looks among the installed packages, then in "
+            "{folder}."
+        ),
     ),
-    "not_made": ("{subject} could not be made: {cause:bare}.", ""),
+    "not_made": ("{subject} could not be made: {cause:bare}.", "Correct its settings."),
     "too_many_sources": (
         "{subject} is among more than {limit} files.",
         "Keep the sources of the project in a folder of their own.",
     ),
     "distrusted": (
-        "{subject} {why:distrust}, so its code could run as you.",
+        "{subject} {why:distrust}, so its code could run with your rights.",
         "If you know who wrote it, trust the project; else name a project of your own.",
     ),
     "trust_void": (
         "{subject} {why:distrust}, so the list of trusted projects is not used.",
-        "Make it yours alone.",
+        "Let no other user own it or write to it.",
     ),
     "not_trusted": ("{subject} is not in the list of trusted projects.", ""),
-    "not_folder": ("{subject} is no folder.", "Name the folder of a project."),
+    "not_folder": ("{subject} is not a folder.", "Name the folder of a project."),
 }
 
 RUNNING: Final[Mapping[str, Pair]] = {
@@ -163,17 +169,20 @@ RUNNING: Final[Mapping[str, Pair]] = {
             "The host (process {process}) stopped listening[ ({cause:bare})] before it returned a "
             "result; whether {subject} was done is not known."
         ),
-        "Look before you try again.",
+        "Look whether it was done before you try again.",
     ),
     "commit_unknown": (
         "{subject}: the answer to a write was lost; whether it was written is not known ({cause}).",
-        "Look before you try again.",
+        "Look whether it was written before you try again.",
     ),
     "host_of_another": (
         "{subject} belongs to another user's host.",
-        "Be that user, or ask them.",
+        "Run the command as that user, or ask that user.",
     ),
-    "not_a_host": ("What listens at {subject} is no host of Duly.", "Remove it."),
+    "not_a_host": (
+        "What listens at {subject} is not a host of Duly.",
+        "End that program and remove the socket.",
+    ),
     "socket_taken": (
         "{subject}: another host of this project listens there.",
         "Stop it, or start this one in a folder of its own.",
@@ -199,14 +208,17 @@ SOCKET: Final[Mapping[str, Pair]] = {
         "Ask a person who has it, or use a session that has it.",
     ),
     "line_unfinished": ("{subject} was not finished in {seconds} s.", "Send it whole."),
-    "id_in_use": ("{subject} {given:shown} waits for its result.", "Choose another id."),
+    "id_in_use": ("{subject} {given:shown} still waits for its result.", "Choose another id."),
     "not_followable": ("{subject} cannot be followed.", "Ask for it once, without follow."),
     "not_followed": ("{subject} {given:shown} is not followed; it has one result.", "Wait for it."),
     "failed_inside": (
         "{subject} failed inside the host ({cause}), which is a bug in Duly.[ {done:done}]",
         "[The log of the host (process {process}) says where.]",
     ),
-    "unexplained": ("The host returned an error that it did not explain.", ""),
+    "unexplained": (
+        "The host returned an error that it did not explain.",
+        "Look into the log of the host.",
+    ),
 }
 
 PAGE: Final[Mapping[str, Pair]] = {
@@ -225,7 +237,7 @@ PAGE: Final[Mapping[str, Pair]] = {
     ),
     "pairing_there": (
         'There is an account "{subject}" on this channel already.',
-        "Take it back first, or use another name.",
+        "Revoke it first, or use another name.",
     ),
     "no_question": (
         "This link has no open question.",
@@ -233,17 +245,17 @@ PAGE: Final[Mapping[str, Pair]] = {
     ),
     "no_pairing": ('There is no account "{subject}" on this channel.', "{nearest}"),
     "not_paired_here": (
-        'No account is paired with "{subject}": it is no channel that listens.',
+        'No account can be paired with "{subject}": it is not a channel that listens.',
         "Name a channel of the settings that uses telegram.",
     ),
     "no_token": ('There is no token or device "{subject}".', "{nearest}"),
-    "too_fast": ("There are too many requests of this {subject}.", "Try again in {seconds} s."),
+    "too_fast": ("There are too many requests from this {subject}.", "Try again in {seconds} s."),
     "hook_refused": (
         "This webhook is not taken: it is not signed as the host expects.",
         "Compare its secret, its time and its address with those that the host gave.",
     ),
     "hook_key_refused": (
-        "This webhook is not taken: no open one has this address with this key at its end.",
+        "This webhook is not taken: no webhook is open at this address with this key at its end.",
         "Copy the whole address again, without a full stop behind it; or open the webhook anew.",
     ),
     "hook_open": (
@@ -251,34 +263,34 @@ PAGE: Final[Mapping[str, Pair]] = {
         "Let its sender post there; or say `replace`: its old key and secret then stop at once.",
     ),
     "hook_id_missing": (
-        'This webhook is not taken: its id belongs into the {place} "{name}", and is not there.',
+        'This webhook is not taken: its id must stand in the {place} "{name}", and is not there.',
         "Send a text or a whole number there, or open the webhook with another place for the id.",
     ),
     "hook_id_signed": (
-        "{sender} says itself which messages are the same.",
+        "Messages of {sender} have an id of their own, so `id_from` is not used.",
         "Leave out `id_from`.",
     ),
     "hook_id_name": (
-        "{given} cannot be where an id stands.",
+        "{given} is not a place where an id can stand.",
         "Name a field of the body, or a header: {begin}…, or one of {headers:list}.",
     ),
     "hook_title": (
-        "This cannot be the pattern of a title.",
+        "This is not a pattern for titles.",
         "Write a line such as {{name}}: {{wish}}: {limit} characters, {fields} fields at most.",
     ),
     "wrong_host": (
-        'This page is not called "{subject}".',
+        'This page does not have the name "{subject}".',
         "Use the address that the host prints, or add the name to `hosts` in [page].",
     ),
     "cross_origin": (
-        "This request comes from another page, and is not carried out.",
+        "This request comes from another site, and is not carried out.",
         "Use the page of the host itself, or a token.",
     ),
-    "no_page": ("There is nothing at {subject}.", ""),
+    "no_page": ("There is nothing at {subject}.", "Check the address."),
     "wrong_method": ("{subject} cannot be used here; {known:list} can.", ""),
     "wrong_media_type": (
         'The {subject} is of the type "{given}"; it must be {wanted}.',
-        "Say its type in Content-Type.",
+        "Send it as that type, and name the type in Content-Type.",
     ),
     "head_too_long": ("The {subject} is longer than {limit} {unit}.", "Send fewer headers."),
     "body_too_long": ("The {subject} is longer than {limit} {unit}.", "Send less at once."),
@@ -287,7 +299,7 @@ PAGE: Final[Mapping[str, Pair]] = {
         "The page is not shown at {subject}: what is sent there could be read on the way.",
         (
             "Use 127.0.0.1, or give `certificate` and `certificate_key` in [page], or say "
-            '`behind_proxy = "yes"` if a proxy before it has them.'
+            '`behind_proxy = "yes"` if a proxy in front of it has a certificate.'
         ),
     ),
     "page_without_hosts": (
@@ -295,19 +307,19 @@ PAGE: Final[Mapping[str, Pair]] = {
         'List them: `hosts = ["duly.example.org"]` in [page].',
     ),
     "half_certificate": (
-        "Of `certificate` and `certificate_key` one is missing.",
-        "Give both, or none.",
+        "Only one of `certificate` and `certificate_key` is given.",
+        "Give both, or neither.",
     ),
     "page_not_heard": (
         "No page can be opened at {subject} ({cause}).",
-        "Choose another: `{typed}`, or `port = {other}` below [page].",
+        "Choose another port: `{typed}`, or `port = {other}` below [page].",
     ),
-    "no_page_here": ("This host shows no page.", "Start it with one."),
+    "no_page_here": ("This host shows no page.", "Start the host with its page."),
 }
 
 DEMO: Final[Mapping[str, Pair]] = {
     "not_a_demo": (
-        "{subject} is there already and is no demo; nothing was written.",
+        "{subject} is there already and is not a demo; nothing was written.",
         "Name another folder.",
     ),
     "not_of_the_demo": (
@@ -326,12 +338,15 @@ DEMO: Final[Mapping[str, Pair]] = {
         "Look at its status, and at its log, {log}.",
     ),
     "no_dbos": (
-        "{subject} is no Python that can import dbos.",
+        "{subject} is not a Python that can import dbos.",
         "Install DBOS into an environment and name its Python, or leave it out.",
     ),
     "no_systemd": (
         "There is no systemd here that could run a service[ ({cause})].",
-        "Print the unit and use it elsewhere, or run the host by what starts programs here.",
+        (
+            "Print the unit and use it elsewhere, or run the host with the service manager of "
+            "this machine."
+        ),
     ),
     "systemd_refused": ("systemd refused: {cause:bare}.", "Correct that, then do it again."),
     "no_service": ("There is no service {subject} here.", "Install it first."),

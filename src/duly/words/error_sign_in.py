@@ -8,7 +8,7 @@ from typing import Final
 SIGN_INS: Final[Mapping[str, tuple[str, str]]] = {
     "no_sign_in": (
         "{subject} is not signed in: {why}.",
-        "Begin the sign-in again, and bring back the whole address.",
+        "Begin the sign-in again, and give back the whole address.",
     ),
     "sign_in_late": (
         "The time for this sign-in of {subject} is over.",

@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_workflow": ('There is no workflow "{subject}".', "{nearest}"),
     "no_version": ('There is no version "{subject}"[ of "{workflow}"].', "{nearest}"),
-    "no_active_version": ('"{subject}" has no active version.', "Name the one you mean."),
+    "no_active_version": ('"{subject}" has no active version.', "Name the version that you mean."),
     "no_topic": ('"{workflow}" has no topic "{subject}".', "{nearest}"),
     "no_handler": ('There is no handler "{subject}".', "{nearest}"),
     "no_producer": ('"{workflow}" has no producer "{subject}".', "{nearest}"),
@@ -22,8 +22,14 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
     "no_mutation": ("There is no mutation {subject}.", ""),
     "no_event": ("Topic {topic} has no event {subject}.", ""),
     "no_input": ('"{workflow}" has no event "{subject}".', ""),
-    "no_input_anywhere": ('No workflow has an event "{subject}".', ""),
-    "no_allowance": ("There is no allowance {subject}.", ""),
+    "no_input_anywhere": (
+        'No workflow has an event "{subject}".',
+        "Check the message id; an old event may have been removed.",
+    ),
+    "no_allowance": (
+        "There is no allowance {subject}.",
+        "List the allowances to see those that exist.",
+    ),
     "no_grant": ('"{workflow}" has no grant for "{subject}".', "{nearest}"),
     "no_capability": ('No tool here needs "{subject}".', "{nearest}"),
     "no_tool": ("There is no tool {subject}.", "{nearest}"),
@@ -44,24 +50,42 @@ UNKNOWN_NAMES: Final[Mapping[str, Pair]] = {
         "{subject} is too short for an id.",
         "Type at least {least} characters of it, without its kind.",
     ),
-    "no_bus_event": ("There is no event {subject} on the bus.", ""),
-    "no_delivery": ("There is no delivery of event {event} to {subject}.", ""),
+    "no_bus_event": (
+        "There is no event {subject} on the bus.",
+        "Check the number; an old event may have been removed.",
+    ),
+    "no_delivery": (
+        "There is no delivery of event {event} to {subject}.",
+        "Check the event and the subscriber.",
+    ),
     "no_deferred": ("There is no deferred event {subject}, and there never was.", ""),
     "no_subscriber": ("There is no subscriber {subject}.", ""),
 }
 
 REQUESTS: Final[Mapping[str, Pair]] = {
-    "run_over": ("Cannot {act}: the run is already {status}.", ""),
+    "run_over": (
+        "Cannot {act}: the run is already {status}.",
+        "A run that is over does not change any more.",
+    ),
     "outcome_unknown": (
         "Cannot {act}: whether the outside change happened is not known yet ({row}).",
         "Settle it first.",
     ),
     "still_asking": (
-        "Cannot {act}: its mutation is {row}, and Duly is still asking by itself.",
-        "Your answer is taken when Duly gives up, or when nothing could be asked for an hour.",
+        "Cannot {act}: its mutation is {row}, and Duly is still asking the service what happened.",
+        (
+            "Wait. You can answer when Duly stops asking, or when the service could not be asked "
+            "for an hour."
+        ),
     ),
-    "not_possible_now": ("Cannot {act}: the run is {status}[, its mutation {row}].", ""),
-    "waits_for_other": ("Cannot {act}: this run waits for a {waits}.", ""),
+    "not_possible_now": (
+        "Cannot {act}: the run is {status}[, its mutation {row}].",
+        "Look at the run to see what can be done now.",
+    ),
+    "waits_for_other": (
+        "Cannot {act}: this run waits for a {waits}.",
+        "Look at what it waits for, and do that first.",
+    ),
     "paused": ("Cannot {act} while the workflow is paused.", "Resume it first."),
     "workflow_paused": ("The workflow[ {subject}] is paused.", "Resume it first."),
     "busy": ('"{subject}" still works on earlier input.', "Wait for it, or settle it first."),
@@ -71,28 +95,31 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Choose another one.",
     ),
     "no_proposal": (
-        'Version {subject} of "{workflow}" was in use, and is no proposal any more.',
+        'Version {subject} of "{workflow}" was in use, so it is no longer a proposal.',
         "Only a version that was proposed can be declined.",
     ),
     "proof_under_way": (
         "{subject} is being tried already.",
         "Wait until that trial has ended, then look at it.",
     ),
-    "trial_over": ("This trial of {subject} is not the newest any more.", ""),
+    "trial_over": (
+        "There is a newer trial of {subject} than this one.",
+        "Look at the newest trial.",
+    ),
     "needs_no_proof": (
         "{subject} needs no trial.",
-        "What it can answer is shown with its connection.",
+        "Its connection shows already what the service can say about a call.",
     ),
     "cannot_be_asked": (
         "{subject} was not tried: the service could not be asked about a call.",
-        "Nothing was sent. Look whether the service can be reached, then try again.",
+        "Nothing was sent. Check that the service can be reached, then try again.",
     ),
     "chosen_meanwhile": (
         (
-            'When you are asked before changes of "{subject}" in "{workflow}" was changed since it '
-            "was shown; nothing was changed now."
+            'The choice of when you are asked before changes of "{subject}" in "{workflow}" was '
+            "changed since it was shown; nothing was changed now."
         ),
-        "Look at what stands now, and choose again.",
+        "Look at the choice that holds now, and choose again.",
     ),
     "deployed_meanwhile": (
         'Another caller deployed "{subject}" at the same moment; nothing was stored here.',
@@ -111,11 +138,11 @@ REQUESTS: Final[Mapping[str, Pair]] = {
     ),
     "for_a_person": (
         "{subject} is decided by a person.",
-        "Show them the page or the command; it is not done here.",
+        "Show the person the page or the command; it cannot be done here.",
     ),
     "not_written": (
         "The model wrote no source that may be proposed, in {rounds} drafts[: {problems}].",
-        "Say it in other words or in smaller steps, or write it yourself.",
+        "Say what you want in other words or in smaller steps, or write it yourself.",
     ),
     "no_simulator": (
         "This host cannot simulate.",
@@ -139,14 +166,26 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Reject it, or retry run {run}, which makes the call again.",
     ),
     "connector_gone": (
-        "{subject} cannot be sent: its connector is not here.",
-        "Open the host with it, or reject the call.",
+        "{subject} cannot be sent: this host does not have its connector.",
+        "Start the host with this connector, or reject the call.",
     ),
-    "not_asked_before": ("{subject}: the run that is replayed did not ask this.", ""),
-    "key_forgotten": ("It was not sent again: the outside may have forgotten its key by now.", ""),
+    "not_asked_before": (
+        (
+            "{subject}: the past run that is repeated did not make this read, so its result is "
+            "not known."
+        ),
+        "",
+    ),
+    "key_forgotten": (
+        (
+            "It was not sent again: the service may have forgotten its key by now, and could "
+            "make the change twice."
+        ),
+        "",
+    ),
     "too_risky": (
         (
-            "{subject} is of {risk} risk, and the policy takes an allowance up to {most} "
+            "{subject} has {risk} risk, and the policy permits an allowance only up to {most} "
             "(allowance_risk_max)."
         ),
         "Approve this call alone.",
@@ -157,8 +196,8 @@ REQUESTS: Final[Mapping[str, Pair]] = {
             "that it happened, or skip it."
         ),
         (
-            "To say that it did not happen, stop the host: that ends the call. After the next "
-            "start, say it when the lag is over."
+            "To say that it did not happen, stop the host, which ends the call. Start it again, "
+            "wait until the lag is over, and say it then."
         ),
     ),
     "too_early": (
@@ -166,13 +205,16 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         "Say so from {from} on.",
     ),
     "cannot_ask_or_resend": (
-        "{subject} can neither be asked what happened nor be sent again safely.",
+        (
+            "{subject} cannot be asked what happened to this call, and the call cannot be sent "
+            "again safely."
+        ),
         "Say whether it happened, or skip it.",
     ),
     "revoked_already": ("Allowance {subject} was revoked already.", ""),
     "no_vault": ("This host keeps no secrets.", "Give them to the connector itself."),
     "keeps_everything": (
-        "This host keeps everything.",
+        "This host keeps all its history, so there is nothing to remove.",
         "Set retention_days in its policy to remove history.",
     ),
     "not_sqlite": (
@@ -190,7 +232,7 @@ GRANTS: Final[Mapping[str, Pair]] = {
     "not_granted": ("{tool} needs {subject}, which is not granted.", "Grant it to continue."),
     "beyond_grant": (
         "{tool} goes beyond the grant of {subject} ({limits:list}).",
-        "Widen it to continue.",
+        "Widen the grant to continue.",
     ),
     "used_up": (
         (
@@ -237,7 +279,7 @@ BUS: Final[Mapping[str, Pair]] = {
             "The subscriber {subject} belongs to a workflow, whose topic {topic} listens to "
             "{bus_topic}."
         ),
-        "Deploy the workflow without that, or remove it.",
+        "Deploy the workflow without this topic, or remove the workflow.",
     ),
     "subscription_gone": (
         "No handler subscribes to {topic} as {subject} any more.",
@@ -247,7 +289,10 @@ BUS: Final[Mapping[str, Pair]] = {
 }
 
 HOSTS: Final[Mapping[str, Pair]] = {
-    "opened_before": ("A host is opened once.", "Make another one."),
+    "opened_before": (
+        "This host was opened before; a host can be opened once.",
+        "Make another one.",
+    ),
     "not_open": ("The host is not open.", "Use it inside `async with`."),
     "closed": ("The host is closed.", "Open another one on the same store."),
     "another_loop": (
@@ -260,10 +305,7 @@ HOSTS: Final[Mapping[str, Pair]] = {
         "Close the host again when that is over, or end the process.",
     ),
     "host_forked": (
-        (
-            "{subject}: this host belongs to the process that forked this one, which continues "
-            "with it."
-        ),
+        ("{subject}: this host belongs to the parent of this process, which continues with it."),
         "Open a host on another store here, or start a process instead of forking one.",
     ),
     "no_mcp": (
@@ -281,7 +323,10 @@ HOSTS: Final[Mapping[str, Pair]] = {
         ),
         "End this process and start another.",
     ),
-    "bug": ("Duly asked itself for a change that its rules do not allow ({all}).", "Report it."),
+    "bug": (
+        "Duly asked itself for a change that its rules do not allow ({all}).",
+        "Report it: this is a bug in Duly.",
+    ),
 }
 
 SECRETS: Final[Mapping[str, Pair]] = {
@@ -319,7 +364,7 @@ SECRETS: Final[Mapping[str, Pair]] = {
         ),
     ),
     "no_key": (
-        "{subject} is no key. A key is {bytes} bytes written in base64.",
+        "{subject} is not a key. A key is {bytes} bytes written in base64.",
         "If the key is lost, remove this one and set the secrets again.",
     ),
     "key_of_another": (

@@ -16,38 +16,56 @@ STORES: Final[Mapping[str, Pair]] = {
             "{subject} is no longer in the state this was decided on[: it is {status}]"
             "[: it is at attempt {attempts}, not {attempt}]; nothing was changed."
         ),
-        "",
+        "Look at it again, then decide anew.",
     ),
     "done_already": ("Action {subject} was done already; nothing was changed.", ""),
-    "leased": ("Workflow {subject} is held by another host until its lease ends.", ""),
+    "leased": (
+        "Workflow {subject} is held by another host until its lease ends.",
+        "Nothing has to be done: that host works on it.",
+    ),
     "waits_for_host": (
         (
             "Workflow {subject} is not begun yet: the database server was started again, and host "
             "{host} has not compared what it was told before."
         ),
-        "It does so within seconds. If it is gone, it is waited for ten minutes at most.",
+        (
+            "Wait: the host does so within seconds. If it is gone, the others wait for it for "
+            "ten minutes at most."
+        ),
     ),
-    "lapsed": ("The lease of host {subject} is over; it writes nothing more.", ""),
+    "lapsed": (
+        "The lease of host {subject} is over; it writes nothing more.",
+        "The host joins again by itself under another id; then try again.",
+    ),
     "held_elsewhere": (
-        "Another host holds workflow {subject} and knows when the call has ended. Say so there.",
-        "",
+        "Another host holds workflow {subject} and knows when the call has ended.",
+        "Say it at that host.",
     ),
     "needs_machine": (
         "Workflow {subject} uses files of one machine[, {machine}], and no host there holds it.",
-        "Start Duly there and say so there, or wait until it is gone for ten minutes.",
+        (
+            "Start Duly on that machine and say it there, or wait until that machine has been "
+            "gone for ten minutes."
+        ),
     ),
     "needs_tool": (
         "This host lacks {tools:list}, and so it cannot tell when the call of {subject} ended.",
-        "Say so at a host that has the connector, or wait until none has had it for ten minutes.",
+        (
+            "Say it at a host that has the connector, or wait until no host has had it for ten "
+            "minutes."
+        ),
     ),
-    "claim_lost": ("This host has lost its claim on workflow {subject}; it sends nothing.", ""),
+    "claim_lost": (
+        "This host has lost its claim on workflow {subject}; it sends nothing.",
+        "Nothing has to be done: the host that claims the workflow next continues.",
+    ),
     "fenced": (
         "Workflow {subject} is in its epoch {epoch}, not {given}: another host has taken it over.",
-        "",
+        "Nothing has to be done: that host continues with it.",
     ),
     "store_in_use": (
         "{subject}: another host holds this store[ (process {process})].",
-        "Stop it, or name another file.",
+        "Stop that host, or name another file.",
     ),
     "open_here": (
         "{subject}: this process has this file open already, under this name or another.",
@@ -98,7 +116,7 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "server_slow": (
         "{subject}: the server took too long; nothing was written ({cause}).",
-        "Check what it waits for.",
+        "Check what the server waits for.",
     ),
     "server_another": (
         "{subject}: the database has tables of another program; nothing was changed.",
@@ -113,10 +131,10 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "service_moved": (
         (
-            "Connector {subject:quoted} is at {now} now, and {count} of its changes at {before} are"
-            " not settled; asked at another place, the answer would be wrong."
+            "Connector {subject:quoted} is at {now} now, and {count} of its changes at {before} "
+            "are not settled; the new place would give a wrong answer about them."
         ),
-        "Write the old url back, let them be settled, then change it.",
+        "Write the old url back, wait until they are settled, then change it.",
     ),
     "server_not_empty": (
         "{subject}: the database already has {what}; nothing was moved.",
@@ -130,7 +148,10 @@ STORES: Final[Mapping[str, Pair]] = {
         "{subject} comes from an older Duly, and its rows are not sealed yet; nothing was moved.",
         "Start a host on the file, stop it, then move it.",
     ),
-    "moved_already": ("The store of this project is on a server already.", ""),
+    "moved_already": (
+        "The store of this project is on a server already.",
+        "There is nothing to move.",
+    ),
     "no_server": (
         "{subject:quoted} names no PostgreSQL server.",
         "Write postgresql://user@host/database.",
@@ -141,8 +162,8 @@ STORES: Final[Mapping[str, Pair]] = {
     ),
     "store_older": (
         (
-            "{subject}: the server does not have what it had confirmed; everything is paused, as "
-            "after a restore."
+            "{subject}: the server no longer has writes that it had confirmed; everything is "
+            "paused, as after a restore."
         ),
         "Look at what was sent since then, then resume.",
     ),
@@ -168,7 +189,7 @@ STORES: Final[Mapping[str, Pair]] = {
             "{subject}: another program has the database open, under this name or another; nothing "
             "was written ({cause})."
         ),
-        "End it and open again.",
+        "End that program, then open the store again.",
     ),
     "database_read_only": (
         "{subject}: the database cannot be written; nothing was written ({cause}).",
@@ -187,9 +208,12 @@ STORES: Final[Mapping[str, Pair]] = {
         "{subject}: this is not a SQLite database ({cause}).",
         "Name another file, or restore a backup.",
     ),
-    "unreadable": ("{subject:file} cannot be read: {cause:bare}.", "Check its name and its mode."),
+    "unreadable": (
+        "{subject:file} cannot be read: {cause:bare}.",
+        "Check its name and its permissions.",
+    ),
     "unwritable": (
         "{subject:file} cannot be written: {cause:bare}.",
-        "Check its folder and its mode.",
+        "Check its folder and its permissions.",
     ),
 }

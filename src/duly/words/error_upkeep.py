@@ -13,7 +13,7 @@ Pair = tuple[str, str]
 FORGETTING: Final[Mapping[str, Pair]] = {
     "still_open": (
         'Nothing of "{subject}" is erased: {what} {which} is not over.',
-        "Let it end, or end it, then ask again.",
+        "Wait until it ends, or end it; then try again.",
     ),
     "forgotten_meanwhile": (
         (
@@ -28,7 +28,7 @@ FORGETTING: Final[Mapping[str, Pair]] = {
     ),
     "too_much_came_of_it": (
         'More than {limit} {unit} were made from "{subject}".',
-        "Nothing is erased; retention removes it in turns.",
+        "Nothing was erased. Retention removes old contents step by step.",
     ),
     "no_key_to_seal": (
         'The key of this store is not here, so what is left of "{subject}" could not be sealed.',
@@ -63,7 +63,7 @@ EXPORTS: Final[Mapping[str, Pair]] = {
     "nothing_to_export": ("No workflow is deployed here.", "Deploy one first."),
     "not_a_file": ("{subject} is not a regular file.", "Name the file that was exported."),
     "export_too_large": (
-        "This is more than one file may have ({lines} lines).",
+        "The export would be longer than one file may be ({lines} lines).",
         "Export one workflow at a time, or copy the whole store.",
     ),
     "export_unreadable": (
@@ -95,11 +95,14 @@ EXPORTS: Final[Mapping[str, Pair]] = {
     ),
     "export_known_row": (
         "{subject}: something that {where} brings is in this store already.",
-        "Nothing was imported.",
+        "Nothing was imported. Import it into another store.",
     ),
     "handed_over_before": (
         '"{subject}" was handed over to another store before.',
-        "Two files would let two stores run it. If no store imported it, resume it first.",
+        (
+            "With a second file two stores could run it. If no store imported the first file, "
+            "resume it first."
+        ),
     ),
     "hand_over_undone": (
         '"{subject}" was resumed while it was handed over; no file was written.',
@@ -125,11 +128,14 @@ EXPORTS: Final[Mapping[str, Pair]] = {
         'The workflow "{subject}" ({id}) is or was in this store; it would be there twice.',
         "Import it into another store.",
     ),
-    "bus_number_ahead": ("{subject}: no bus has counted that far.", _ANEW),
+    "bus_number_ahead": (
+        "{subject}: the file names an event of the bus with a number that is too large.",
+        _ANEW,
+    ),
     "bus_not_told": (
         (
-            '"{subject}" would take event {event} of the bus ({topic}), which is not delivered '
-            "yet, for an event that it has done."
+            '"{subject}" would treat event {event} of the bus ({topic}), which is not delivered '
+            "yet, as done already."
         ),
         "Wait until the bus has delivered it, then import again.",
     ),

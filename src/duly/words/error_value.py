@@ -21,7 +21,10 @@ VALUES: Final[Mapping[str, Pair]] = {
         "Describe one, paste its OpenAPI text, or name hosts that may be read.",
     ),
     "by_is_known": (
-        "{subject} is not given: who acts is known by the sign-in, or by the process that asks.",
+        (
+            "{subject} cannot be given: Duly knows who acts from the sign-in, or from the "
+            "process that asks."
+        ),
         "Leave it out.",
     ),
     "not_text": ("{subject} must be a string[, not {kind:kind}].", ""),
@@ -66,7 +69,10 @@ VALUES: Final[Mapping[str, Pair]] = {
         "Write a path without . and .. and with whole escapes.",
     ),
     "wrong_key": (
-        "{subject}[ (line {line}, column {column})] has a key that is no text[ but {kind:kind}].",
+        (
+            "{subject}[ (line {line}, column {column})] has a key that is not a text[ but "
+            "{kind:kind}]."
+        ),
         "Keys must be strings; put it in quotes.",
     ),
     "wrong_length": ("{subject} must be a text of {least} to {most} [{of} ]characters.", ""),
@@ -112,7 +118,7 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "too_deep": ("{subject} is nested deeper than {limit}.", "Make it flatter."),
     "answer_too_long": (
-        "{subject}: it has {given} bytes, and one call returns at most {limit}.",
+        "{subject}: the result has {given} bytes, and one call returns at most {limit}.",
         "Ask for fewer at a time.",
     ),
     "contains_itself": ("{subject} contains itself.", "Remove the cycle."),
@@ -138,14 +144,17 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "given_twice": ("{subject}[ (line {line}, column {column})] is given twice.", "Give it once."),
     "unknown_field": ("{subject} is not known.", "{nearest}"),
-    "unknown_setting": ("{subject} is no setting.", "The nearest one is {near}."),
+    "unknown_setting": ("{subject} is not a setting.", "The nearest one is {near}."),
     "unknown_argument": ("{subject}: no such argument[ of {of}].", "{nearest}"),
     "not_json": ("{subject} is not JSON: {cause}.", "Send valid JSON text."),
     "not_toml": ("this is not TOML: {cause}.", "Correct it."),
     "not_utf8": ("{subject} is not UTF-8 at byte {byte}.", "Write it in UTF-8."),
     "not_yaml": ("{subject} is not YAML: {cause:bare}.", "Correct it."),
     "wrong_number_in_yaml": (
-        "{subject} is not YAML: it has a number that no character or version has.",
+        (
+            "{subject} is not YAML: an escaped character or the version in it has a number that "
+            "does not exist."
+        ),
         "Correct it.",
     ),
     "not_quoted": (
@@ -161,20 +170,23 @@ VALUES: Final[Mapping[str, Pair]] = {
     ),
     "misfit": (
         (
-            "{subject}: {given:shown} does not fit this call itself. A glob is compared with "
-            "texts and lists of texts."
+            "{subject}: {given:shown} does not match this call. A glob is compared with texts "
+            "and lists of texts."
         ),
-        'Use "*" to cover every value.',
+        'Write a glob that matches it; "*" covers every value.',
     ),
     "limits_nothing": (
         "{capability} only reads, so {subject} would limit nothing.",
         "Leave it out.",
     ),
     "no_result": (
-        "Only a change that happened has a result, not {answer}.",
+        'A result belongs only to a change that happened, not to "{answer}".',
         "Leave {subject} out.",
     ),
-    "really_read": ("{subject}: {tool} only reads, so it is called for real.", "Leave it out."),
+    "really_read": (
+        "{subject}: {tool} only reads, so the trial calls it for real and takes no result for it.",
+        "Leave it out.",
+    ),
     "changes_nothing": (
         "{subject} changes nothing.",
         "Give another value, or approve the call as it is.",
@@ -192,7 +204,7 @@ VALUES: Final[Mapping[str, Pair]] = {
         "Name one in {subject}.",
     ),
     "several_tools": (
-        "These are calls of {tools:list}.",
+        "These calls use several tools: {tools:list}.",
         "Approve the calls of one tool at a time.",
     ),
 }
@@ -234,17 +246,20 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
         "Write `export default Keep.workflow({{...}})` once.",
     ),
     "not_one_workflow": ("{subject} declares {count} workflows.", "Declare exactly one."),
-    "no_language": ("{file}: the ending says no language.", "Name the file {known:or}."),
+    "no_language": (
+        "{file}: the end of the name does not say in which language the file is.",
+        "Name the file {known:or}.",
+    ),
     "another_workflow": (
         (
-            'The source declares "{declared}", not "{subject}". A version of another workflow has '
-            "no past here."
+            'The source declares "{declared}", not "{subject}", so it cannot be compared with '
+            'the past runs of "{subject}".'
         ),
         "",
     ),
     "loader_died": (
         (
-            "{subject}: the process that was to load it died, which is not the source's fault. "
+            "{subject}: the process that loads the source died; the source is not the cause. "
             "Nothing was stored."
         ),
         "Deploy it again.",
@@ -277,12 +292,24 @@ SCRIPTS: Final[Mapping[str, Pair]] = {
 }
 
 WORKERS: Final[Mapping[str, Pair]] = {
-    "script_stalled": ("The script waits for something that never comes.", ""),
-    "too_many_calls": ("The step made more than {limit} {unit}.", ""),
-    "step_left": ("This step was left; it does not continue.", ""),
-    "worker_lost": ("The worker of this script died; it can run again[ ({cause:bare})].", ""),
-    "no_worker": ("A worker for scripts could not be started: {cause:bare}.", ""),
-    "reader_died": ("The process that read the source died, which is not the source's fault.", ""),
+    "script_stalled": (
+        "The script waits for something that never happens.",
+        "Wait only for the calls of ctx.",
+    ),
+    "too_many_calls": ("The step made more than {limit} {unit}.", "Make fewer in one step."),
+    "step_left": ("The host stopped this step; it does not continue.", ""),
+    "worker_lost": (
+        "The process that ran this script died; the script can run again[ ({cause:bare})].",
+        "",
+    ),
+    "no_worker": (
+        "A worker for scripts could not be started: {cause:bare}.",
+        "Check that the machine has memory and processes left, then try again.",
+    ),
+    "reader_died": (
+        "The process that read the source died; the source is not the cause.",
+        "Try again.",
+    ),
     "half_read": ("The source was not read to its end.", "Load it again."),
     "not_python": ("This is not Python: {cause}.", ""),
     "not_locked": (
@@ -298,22 +325,22 @@ WORKERS: Final[Mapping[str, Pair]] = {
     ),
     "called_while_loading": ("{subject} is called while the module loads.", "Call it in a step."),
     "arguments_too_large": (
-        "The arguments of its calls take more memory than a step has.",
+        "The arguments of the calls in this step take more memory than a step may use.",
         "Do less in one step.",
     ),
     "not_json_text": ("{subject} is not JSON text, or is nested too deeply.", "Return plain JSON."),
     "too_many_values": (
-        "A step asks and returns at most {limit} values in all[; {subject} is one too many].",
-        "",
+        "A step sends and receives at most {limit} values in all[; {subject} is one too many].",
+        "Use fewer values in one step.",
     ),
     "slept_too_long": (
         "The script slept longer than the {seconds} s of wall time it may take.",
         "Return wake_at instead.",
     ),
-    "sandbox_closed": ("The sandbox is closed; scripts no longer run.", ""),
+    "sandbox_closed": ("The sandbox is closed; scripts no longer run.", "Open the host again."),
     "module_not_installed": (
         "The module {subject} is not installed.",
-        "Install Duly with all it needs.",
+        "Install Duly again, with its dependencies.",
     ),
 }
 
@@ -330,32 +357,35 @@ AUTHORS: Final[Mapping[str, Pair]] = {
         "Make it a mutation, or leave idempotent and reconciles out.",
     ),
     "key_contradiction": (
-        "{subject} says of itself what cannot be true: {clash:clash}.",
-        "Let the declaration of the tool say what the tool has.",
+        "{subject} declares two things that contradict each other: {clash:clash}.",
+        "Declare only what the tool really has.",
     ),
     "same_spelling": (
         '{where}: "{subject}" and another name are both "{spelling}" in a script.',
         "Rename one of them.",
     ),
     "not_repairer": (
-        "repairer: {subject} cannot be asked.",
+        "repairer: {subject} cannot be asked for a repair.",
         "Give an object that has `async def repair(self, case)`.",
     ),
-    "not_connector": ("{subject} is no duly.Connector.", "Name a class that is one."),
-    "not_channel": ("{subject} is no channel.", "Give it an `async def send`."),
+    "not_connector": (
+        "{subject} is not a duly.Connector.",
+        "Name a class that is derived from it.",
+    ),
+    "not_channel": ("{subject} is not a channel.", "Give it an `async def send`."),
     "not_async": ("{subject} is not async.", "Write it as `async def`."),
     "takes_no_event": (
         "{subject} must take one argument, the event.",
         "Write `async def handler(event)`.",
     ),
     "wrong_handle": (
-        "{subject}: a handle is an id without any secret in it.",
-        "Keep the id alone.",
+        "{subject}: this handle contains a secret; a handle is an id alone.",
+        "Keep only the id.",
     ),
     "name_twice": ('{subject}: two of them are called "{name}".', "Rename one."),
-    "no_channels": ("There is no channel to the user.", "Give the host one."),
+    "no_channels": ("This host has no channel that reaches a person.", "Give the host a channel."),
     "no_channel": ('There is no channel "{subject}".', "{nearest}"),
-    "no_text": ("Event {event} ({topic}) has no text to send.", 'Put it under "text".'),
+    "no_text": ("Event {event} ({topic}) has no text to send.", 'Put the text under "text".'),
 }
 
 EXTENSIONS: Final[Mapping[str, Pair]] = {
@@ -367,7 +397,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
     ),
     "no_class": ("The module {module} has no class {subject}.", "Correct the name. {nearest}"),
     "not_extension": (
-        "{subject} is no extension.",
+        "{subject} is not an extension.",
         "Give its class an `async def initialize(self, context)`.",
     ),
     "other_arguments": (
@@ -382,7 +412,7 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
         "Correct that one first.",
     ),
     "agent_missing": (
-        "{subject} is invoke_agent, and there is no agent.",
+        "{subject} is invoke_agent, but the extension has no agent.",
         "Add `agent:` with its instructions.",
     ),
     "several_agents": (
@@ -390,8 +420,8 @@ EXTENSIONS: Final[Mapping[str, Pair]] = {
         "Leave one in {subject}.",
     ),
     "no_model": (
-        "It is an agent without code, to be answered by a model, and no model is configured.",
-        "Add a table [models.default], or an extension that answers to depends_on.",
+        "It is an agent without code, so a model has to answer for it, and no model is configured.",
+        "Add a table [models.default], or name in depends_on an extension that answers.",
     ),
     "no_agent": (
         (

@@ -36,7 +36,7 @@ async def ask(host: Host, **payload: Any) -> int:
 
 
 async def test_the_answer_of_the_agent_goes_to_the_user(duly_world: World, shelf: Shelf) -> None:
-    """B9: the event is its context; instructions and model are of whoever asks."""
+    """B9: the event is its context; instructions and model are of the extension that asks."""
     user = User()
     shelf.put("assistant", ECHO)
     shelf.put("reminders", subscribes=INVOKE, agent=AGENT, depends_on=["assistant"])

@@ -85,7 +85,7 @@ def test_a_channel_whose_send_is_not_async_is_refused() -> None:
 
 async def test_no_channel_at_all_fails_with_what_to_do() -> None:
     """B9: a text is never dropped."""
-    with pytest.raises(Invalid, match="Give the host one"):
+    with pytest.raises(Invalid, match="Give the host a channel"):
         await Channels().notify_user(event(text="x"))
 
 
@@ -298,7 +298,7 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing(tmp_path: Path)
 async def test_the_environment_does_not_send_a_text_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A5: a proxy that somebody set for something else does not get the token."""
+    """A5: a proxy that was set for something else does not get the token."""
     async with open_post() as post, open_post() as proxy:
         for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.port}")

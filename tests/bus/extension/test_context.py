@@ -265,7 +265,7 @@ async def test_a_text_for_a_user_nobody_reaches_becomes_a_dead_letter(
     async with host.running():
         await duly_world.advance(10)
     (dead,) = await host.bus.deliveries(status="dead")
-    assert "There is no channel to the user" in str(dead.error)
+    assert "This host has no channel" in str(dead.error)
 
 
 async def test_the_configuration_is_what_the_manifest_says(duly_world: World, shelf: Shelf) -> None:

@@ -44,7 +44,7 @@ def raising(where: str, what: str) -> str:
 async def test_a_folder_of_extensions_is_loaded_in_the_order_of_their_needs(
     duly_world: World, shelf: Shelf
 ) -> None:
-    """B9: a dependency is initialised before whoever needs it."""
+    """B9: a dependency is initialised before what needs it."""
     for name, needs in (("a", ["c"]), ("b", []), ("c", ["d"]), ("d", [])):
         shelf.put(name, HEARS, depends_on=needs)
     host = await duly_world.host(extensions=shelf.folder)
@@ -104,8 +104,8 @@ BROKEN: list[tuple[str, str, str]] = [
     ("import d", "import", "No module named 'd' (main.py, line 2)"),
     ("from .nothing import here", "import", "nothing"),
     ("class Other(duly.Extension): pass", "create", "The module main has no class Main"),
-    ("Main = 7", "create", "Main is no extension. Give its class an `async def initialize"),
-    ("class Main: pass", "create", "Main is no extension"),
+    ("Main = 7", "create", "Main is not an extension. Give its class an `async def initialize"),
+    ("class Main: pass", "create", "Main is not an extension"),
     (
         "class Main(duly.Extension):\n    def initialize(self, context): pass",
         "create",
@@ -443,7 +443,7 @@ class Main(duly.Extension):
 async def test_the_name_of_an_extension_is_not_the_program_s_to_use(
     duly_world: World, shelf: Shelf
 ) -> None:
-    """B1: whoever embeds the host cannot speak as an extension, ready or broken."""
+    """B1: a program that embeds the host cannot speak as an extension, ready or broken."""
     shelf.put("ready")
     shelf.put("broken", "raise OSError")
     host = await duly_world.host(extensions=shelf.folder)

@@ -159,7 +159,7 @@ async def test_who_was_faster_than_an_agent_is_left_alone(duly_world: World, she
 
 
 async def test_only_the_host_s_own_word_opens_a_case(duly_world: World, shelf: Shelf) -> None:
-    """B1, B10: an event somebody else emits as run.failed is answered like any other."""
+    """B1, B10: an event that another source emits as run.failed is answered like any other."""
     host, user = await failing(duly_world, shelf, "", BETTER)
     (run,) = [each for each in await host.runs("guests") if each.status == "failed:logic"]
     await announce(host, "run.failed", "somebody", run=run.id, status="failed:logic")

@@ -60,7 +60,7 @@ async def test_a_class_without_a_base_class_is_an_extension(
     [
         (
             "class Main:\n    async def answer(self, *_): pass",
-            "Main is no extension. Give its class",
+            "Main is not an extension. Give its class",
         ),
         ("class Main:\n    def initialize(self, context): pass", "Main.initialize is not async"),
         ("class Main:\n    async def initialize(self): pass", "takes other arguments"),

@@ -104,7 +104,7 @@ def test_try_again_is_refused_where_nothing_can_be_tried(asking: Asking, tmp_pat
     """L10: neither asked nor sent again; the question stands."""
     window = asking["silent", AFTER].copy(tmp_path)
     seen = window.live(say("try_again"), HOUR)
-    assert "can neither be asked what happened nor be sent again" in seen.refusals[0]
+    assert "the call cannot be sent again safely" in seen.refusals[0]
     assert [each["status"] for each in seen.mutations] == ["indeterminate"]
     assert window.rows == ["m1"]
 
@@ -113,7 +113,7 @@ def test_try_again_is_refused_where_nothing_can_be_tried(asking: Asking, tmp_pat
 def test_an_answer_outlives_the_host_that_took_it(
     asking: Asking, tmp_path: Path, answer: str
 ) -> None:
-    """L10, R7: it was stored; whoever comes next goes on from it and asks nobody again."""
+    """L10, R7: it was stored; the next host goes on from it and asks no one again."""
     window = asking["silent", AFTER].copy(tmp_path)
     window.die(Death("settle:after", is_virtual=True), acts=(say(answer), HOUR))
     window.live()

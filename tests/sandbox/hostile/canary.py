@@ -2,7 +2,7 @@
 
 One victim, a process of the same user, holds a word in its memory, its environment and a
 descriptor, and counts the signals it gets. Listeners count who came. `MADE` is a file that is not
-there until somebody makes it.
+there until it is made.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Canaries:
 
     @property
     def made(self) -> Path:
-        """What is not there until somebody makes it."""
+        """What is not there until it is made."""
         return Path(self.places["MADE"])
 
     def alarms(self) -> set[str]:

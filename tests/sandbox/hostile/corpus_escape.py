@@ -38,7 +38,7 @@ ESCAPES: tuple[Attack, ...] = (
     ),
     Attack(
         "the text is cut short by a NUL",
-        "whoever reads C strings stops there, whoever checks goes on",
+        "a reader of C strings stops there, a checker goes on",
         Aim.HOST,
         Program("return 1 // \0", says="NUL"),
         Program("return 1 # \0", says="null bytes|NUL"),
@@ -151,7 +151,7 @@ ESCAPES: tuple[Attack, ...] = (
     ),
     Attack(
         "an exception shows its frames",
-        "a traceback holds frames, frames hold the variables of whoever called",
+        "a traceback holds frames, frames hold the variables of the caller",
         Aim.HOST,
         Program(
             "const stack = String(new Error('x').stack);\n"
@@ -253,7 +253,7 @@ ESCAPES: tuple[Attack, ...] = (
     ),
     Attack(
         "a thenable is returned",
-        "whoever awaits a value calls its method `then`",
+        "the code that awaits a value calls its method `then`",
         Aim.HOST,
         Program("return {then(done) { done({then(d) { d('own') }}) }}", returns="own"),
         Program(
@@ -317,7 +317,7 @@ ESCAPES: tuple[Attack, ...] = (
     ),
     Attack(
         "something that is no error is thrown",
-        "whoever shows it runs the script again",
+        "showing it runs the script again",
         Aim.HOST,
         Program(
             "throw new Proxy({}, {get() { throw 1 }, getPrototypeOf() { throw 2 }})",

@@ -50,7 +50,7 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         ),
         (
             "a loop in a getter of the result",
-            "whoever writes the result runs the script",
+            "writing the result runs the script",
             Program("return {get x() { for (;;); }}", says=CPU),
             None,
         ),
@@ -69,7 +69,7 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         ),
         (
             "a loop in what is logged",
-            "whoever shows a value runs the script",
+            "showing a value runs the script",
             Program("console.log({toJSON() { for (;;); }})", says=CPU),
             Program(
                 "print(Never())",
@@ -79,7 +79,7 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         ),
         (
             "a loop in an error's message",
-            "whoever explains the failure runs the script",
+            "explaining the failure runs the script",
             Program(
                 "throw Object.defineProperty(new Error(), 'message', {get() { for (;;); }})",
                 says=CPU,
@@ -202,7 +202,7 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         ),
         (
             "shared references in the log",
-            "whoever shows a value writes it out",
+            "showing a value writes it out",
             Program(
                 "let a = [1]; for (let i = 0; i < 40; i++) a = [a, a]; console.log(a)",
                 says=f"{MEMORY}|{CPU}",
@@ -263,7 +263,7 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         ),
         (
             "a value nested without end",
-            "whoever writes or reads it recurses",
+            "writing or reading it recurses",
             Program("let a = []; for (let i = 0; i < 1e5; i++) a = [a]; return a", says="nested"),
             Program("a = []\nfor _ in range(100000):\n    a = [a]\nreturn a", says="nested"),
         ),

@@ -235,7 +235,7 @@ def runs_a_program_from_memory(places: Places) -> str:
     return _wait(os.posix_spawn(f"/proc/self/fd/{number}", ["x"], {}))
 
 
-@aims(Aim.PROCESS, "a signal ends or stops whoever has the same user")
+@aims(Aim.PROCESS, "a signal ends or stops a process of the same user")
 def sends_a_signal(places: Places) -> str:
     os.kill(int(places["VICTIM"]), signal.SIGUSR1)
     return "sent"

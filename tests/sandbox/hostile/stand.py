@@ -197,7 +197,7 @@ def native_program(name: str) -> Program:
 
 
 def cpu_limit_s(limits: str) -> float:
-    """Answer how long whoever runs under these limits may compute: in a load, or in a step."""
+    """Answer how long a process under these limits may compute: in a load, or in a step."""
     return min(LIMITS[limits].load_s, LIMITS[limits].step_cpu_s)
 
 

@@ -36,7 +36,7 @@ PLAYED = CASES[FIRST::EVERY]
 NATIVES = [*payload.OUTSIDE, *payload.INSIDE][FIRST::EVERY]
 DEPLOYED_AT_ONCE = 4
 LOOP_MS_MAX = 250
-# Honest steps take a hundredth of this; whoever does not mean to end is ended by it.
+# Honest steps take a hundredth of this; one that does not mean to end is ended by it.
 POLICY = duly.Policy(
     limits=duly.Limits(
         step_cpu_s=0.25, step_wall_s=3, load_s=1, step_memory_bytes=ROOMY.step_memory_bytes

@@ -40,7 +40,7 @@ LAYERS = {
     Layer.SYSTEM_CALLS: ("_filter_system_calls", "a socket|system calls"),
 }
 NOBODY = 65534
-# Only root can become somebody else; whoever is not root is an ordinary user already.
+# Only root can become another user; one that is not root is an ordinary user already.
 USERS = [0, NOBODY] if os.getuid() == 0 else [os.getuid()]
 # A python3 that everybody may run, if the system has one of its own.
 PYTHON = next(filter(os.path.exists, ("/usr/bin/python3", sys.executable)))
@@ -144,7 +144,7 @@ def copied() -> Iterator[Path]:
 def test_the_lock_holds_for_root_and_for_an_ordinary_user(
     copied: Path, user: int, words: tuple[str, ...]
 ) -> None:
-    """X1: every layer, whoever the host runs as."""
+    """X1: every layer, whichever user the host runs as."""
     done = subprocess.run(
         [PYTHON, "-c", PROGRAM, *words],
         env={"PYTHONPATH": str(copied)},

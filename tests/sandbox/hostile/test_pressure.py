@@ -64,7 +64,7 @@ async def test_a_hundred_workflows_share_four_workers(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_closing_while_a_worker_starts_leaves_no_process(language: str) -> None:
-    """X2, F1: whoever waits for it is told, and no script is to blame."""
+    """X2, F1: the caller that waits for it is told, and no script is to blame."""
     others = children()
     async with sandbox_of(language) as sandbox:
         loading = asyncio.ensure_future(load(sandbox, language, ASK[language]))

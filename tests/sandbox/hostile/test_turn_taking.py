@@ -113,7 +113,7 @@ async def test_workflows_take_turns() -> None:
 
 
 async def test_a_slot_is_never_lost() -> None:
-    """X2: whoever is cancelled, before or in the moment it is granted, keeps none."""
+    """X2: a caller that is cancelled, before or in the moment it is granted, keeps none."""
     dice, slots, most = random.Random(7), Slots(3), 0
     holding = 0
 

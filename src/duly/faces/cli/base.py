@@ -175,7 +175,7 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
 
 def json_option(command: F) -> F:
     """Give a command `--json`."""
-    return _told("--json", "is_json", is_flag=True, help="Answer as JSON.")(command)
+    return _told("--json", "is_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
 def full_option(command: F) -> F:

@@ -27,7 +27,7 @@ def channel() -> None:
 def pair(face: Face, channel: str, name: str) -> None:
     """Print a code that pairs an account with a channel, once, within ten minutes.
 
-    Send the code to the bot from that account. NAME is what its answers are written down under.
+    Send the code to the bot from that account. Its answers are recorded under NAME.
     """
     args = {"channel": channel, "name": name}
     made: Any = face.call("pair", **args)

@@ -80,7 +80,7 @@ def show_kinds() -> None:
     "--openapi",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the operations that this description of the service has.",
+    help="Write the operations of this description of the service (OpenAPI).",
 )
 @click.option(
     "--sign-in",
@@ -89,7 +89,7 @@ def show_kinds() -> None:
     default="browser",
     help="How to sign in at the provider, for a service that wants it. [browser]",
 )
-@click.option("--other-account", is_flag=True, help="Sign in; it may be another account.")
+@click.option("--other-account", is_flag=True, help="Let another account than before sign in.")
 @click.option("--no-proof", is_flag=True, help="Store settings and secrets, and try nothing.")
 @yes_option
 @pass_face
@@ -110,8 +110,8 @@ def connect(
     Settings go into duly.toml, below what is there; secrets go into the store and nowhere else.
     Where a service wants a sign-in, your browser opens the page of its provider. Without a browser
     here (--sign-in paste) you open the address elsewhere, and bring back where the browser ended.
-    Then one real call is made for each change about whose outcome the service must be asked: it is
-    shown before, and made after your yes.
+    Then Duly tries each change that it may later have to ask the service about: it shows you one
+    real call, and makes it if you say yes.
 
     \b
     Examples:

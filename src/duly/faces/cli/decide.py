@@ -155,7 +155,7 @@ def reject(
 
 @click.command(cls=Spelled, verb="settle")
 @click.argument("words", nargs=-1, metavar="[MUTATION] ANSWER")
-@click.option("--result", type=JSON, help="What the change answered, if it happened.")
+@click.option("--result", type=JSON, help="What the service returned, if it happened.")
 @yes_option
 @json_option
 @pass_face

@@ -46,7 +46,7 @@ QUIET: Final = frozenset({Code.HELD_BACK, Code.LEFT_PENDING, Code.SCHEDULED, Cod
 
 
 @click.command(epilog=example("status"))
-@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on, and print what changed.")
+@click.option("--follow", "-f", "is_followed", is_flag=True, help="Stay, and print what changed.")
 @full_option
 @json_option
 @pass_face

@@ -68,13 +68,13 @@ def set_secret(face: Face, connector: str, name: str, more: Sequence[str]) -> No
     "--sender",
     type=click.Choice([*map(str, HookSender)]),
     default=str(HookSender.STANDARD),
-    help="How it signs. [standard if you do not say]",
+    help="How it signs. [default: standard]",
 )
 @click.option(
     "--id-from",
     type=click.Choice([*map(str, IdFrom)]),
     default=str(IdFrom.BODY),
-    help="Which posts without a signature are the same event. [body if you do not say]",
+    help="Which posts without a signature are the same event. [default: body]",
 )
 @click.option("--id-name", default="", help="The header or the field that has the id.")
 @click.option("--title", default="", help="How titles are written, such as '{name}: {wish}'.")

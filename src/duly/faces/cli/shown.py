@@ -37,7 +37,7 @@ log = logging.getLogger("duly.page")
 def page_options(command: F) -> F:
     """Give a command that serves the options of its page."""
     command = click.option("--no-page", is_flag=True, help="Show no page.")(command)
-    told = "The port of the page; 0 is any free one. [7337 if you do not say, or the next free one]"
+    told = "The port of the page; 0 is any free one. [default: 7337, or the next free one]"
     return click.option("--page-port", type=click.IntRange(0, 65_535), help=told)(command)
 
 
@@ -110,7 +110,7 @@ def write_link(page: str, code: str) -> str:
     "--scope",
     type=click.Choice(("read", "agent", "decide", "admin")),
     default="admin",
-    help="What the browser may do. [admin if you do not say]",
+    help="What the browser may do. [default: admin]",
 )
 @click.option("--qr", "is_qr", is_flag=True, help="Draw the link as well, for a phone's camera.")
 @json_option
@@ -118,8 +118,8 @@ def write_link(page: str, code: str) -> str:
 def open_(face: Face, scope: str, *, is_qr: bool) -> None:
     """Print a link that signs one browser in, once, within a minute.
 
-    A phone reaches the page if it has an address besides this machine's own: `hosts` in the
-    settings of the page.
+    A phone reaches the page only at an address of the network: name it in `hosts`, in the settings
+    of the page.
 
     \b
     Example: duly open --scope decide

@@ -37,7 +37,7 @@ def service() -> None:
 
 @service.command()
 @system_option
-@click.option("--user", help="Who runs it, with --system; you, if it is not said.")
+@click.option("--user", help="Who runs it, with --system; by default you.")
 @click.option(
     "--environment",
     type=click.Path(path_type=Path, resolve_path=True),
@@ -51,7 +51,7 @@ def install(
 ) -> None:
     """Write the unit of this project, and start it now and with the machine.
 
-    \\b
+    \b
     Example: duly service install --print
     """
     if user is not None and not is_system:
@@ -89,7 +89,7 @@ def status(face: Face, is_system: bool) -> None:
 @service.command()
 @system_option
 @click.option("--lines", type=click.IntRange(1, 10_000), default=100, help="How many; 100.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@click.option("--follow", "-f", is_flag=True, help="Stay, and print what comes.")
 @pass_face
 def logs(face: Face, is_system: bool, lines: int, follow: bool) -> None:
     """Show the log of the service of this project."""

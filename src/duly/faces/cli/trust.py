@@ -17,7 +17,7 @@ from duly.api.text import visible
 def trust(folder: str | None, is_list: bool, is_forgotten: bool) -> None:
     """Use the project in FOLDER although another user could have written its files.
 
-    The settings of a project name code, and that code runs as you.
+    The settings of a project name code, and that code runs with your rights.
 
     \b
     Example: duly trust /srv/shared-project

@@ -50,8 +50,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "given": "The whole address at which the browser ended.",
     "limit": "How many at most, 1 to 1000.",
     "times": "How many of each producer, 1 to 100.",
-    "before": "Go on after the last entry of the page before: its id, seq or key.",
-    "after": "Go on after the last entry of the page before: its name, seq or key.",
+    "before": "Continue a list: the id, seq or key of its last entry.",
+    "after": "Continue a list: the name, seq or key of its last entry.",
     "status": "Only those with this status.",
     "topic": "Only those of this topic.",
     "handler": "Only those of this handler.",
@@ -68,7 +68,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "source": "In whose name the event is emitted.",
     "correlation_id": "What belongs together has the same one.",
     "event_id": "Only those of this event.",
-    "result": "What the change answered, if it happened.",
+    "result": "What the service returned, if it happened.",
     "scope": "What it may do: read, agent, decide or admin.",
     "days": "How many days it lasts; without it, until it is revoked.",
     "headers": "The headers that prove it, in small letters.",
@@ -81,6 +81,16 @@ OPTIONS: Final[Mapping[str, str]] = {
     "hand_over": "Pause it here for good, so that another store can import it.",
     "copy": "Import a file that was not handed over.",
     "key": "The key of its address, in place of a signature.",
+    "unread": "Count posts that were refused before they were read, for this reason.",
+    "posts": "How many such posts.",
+    "workflow": "Only of this workflow.",
+    "kind": "Only ids of this kind.",
+    "wait.id": "A run, a mutation or a workflow; without it, all that waits for you.",
+    "other_account": "Let another account than before sign in.",
+    "prove.args": "The arguments of the call, in place of those that are shown.",
+    "add_connection.settings": "Its settings, as an object in JSON.",
+    "add_connection.secrets": "Its secrets, as an object in JSON.",
+    "once": "A word of your own: the same one sent again adds nothing.",
 }
 Given: TypeAlias = dict[str, Any]
 
@@ -143,7 +153,11 @@ class SourceType(click.ParamType[Json]):
         language = SUFFIXES.get(path.suffix)
         if language is None:
             known = " or ".join(SUFFIXES)
-            self.fail(f"{path}: the ending says no language. Name it {known}.", param, ctx)
+            self.fail(
+                f"{path}: the end of the name does not say the language. Name it {known}.",
+                param,
+                ctx,
+            )
         try:
             with path.open("rb") as file:
                 text = read_text(file, str(path))
@@ -233,8 +247,8 @@ def _parameter(verb: Verb, parameter: Parameter) -> click.Parameter:
         return click.Option(names, is_flag=True, default=False, help=told)
     defaults = row_of(verb.name).defaults
     default = defaults.get(parameter.name, parameter.default)
-    if default not in (None, "", [], [0, ""]):
-        told = f"{told} [{default} if you do not say]"
+    if default not in (None, "", [], (), [0, ""], (0, "")):
+        told = f"{told} [default: {default}]"
     if parameter.name in defaults:
         return click.Option(names, type=kind, default=default, help=told)
     return click.Option(names, type=kind, required=parameter.is_required, help=told)
@@ -244,12 +258,12 @@ def common(verb: Verb) -> list[click.Parameter]:
     """Make the options that commands have in common."""
     found: list[click.Parameter] = []
     if verb.is_followable:
-        told = "Go on, and print what is new or changed; needs a running host."
+        told = "Stay, and print what is new or changed; needs a running host."
         found.append(click.Option(["--follow", "-f"], is_flag=True, help=told))
     layout = LAYOUTS.get(kind_of(verb.name))
     if layout is not None and layout.is_short:
         found.append(_kept("--full", "is_full", is_flag=True, help=FULL))
-    found.append(_kept("--json", "is_json", is_flag=True, help="Answer as JSON."))
+    found.append(_kept("--json", "is_json", is_flag=True, help="Print the result as JSON."))
     return found
 
 

@@ -39,7 +39,7 @@ from duly.words.writing import say_written
 @click.option(
     "--language",
     type=click.Choice(["python", "javascript"]),
-    help="What to write it in. [python if you do not say]",
+    help="What to write it in. [default: python]",
 )
 @click.option("--model", metavar="NAME", help="Which model of the settings is to write it.")
 @json_option

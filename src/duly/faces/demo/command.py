@@ -44,11 +44,16 @@ class PageOptions:
     default=7,
     show_default=True,
     type=click.IntRange(2, 500),
-    help="How many mails there are.",
+    help="How many mails arrive.",
 )
-@click.option("--seed", default=1, show_default=True, help="Which mails they are.")
 @click.option(
-    "--no-page", is_flag=True, help="End after the two parts that are told here; serve no page."
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Which mails; the same number makes the same mails.",
+)
+@click.option(
+    "--no-page", is_flag=True, help="End after the two parts in the terminal; serve no page."
 )
 @click.option("--only-page", is_flag=True, help="Begin with the page.")
 @click.option(
@@ -61,7 +66,7 @@ class PageOptions:
 @click.option(
     "--dbos",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A Python that has DBOS, to show it beside; this one, if it has.",
+    help="A Python with DBOS, which is then shown as well; by default this Python.",
 )
 @click.option("--table", default=TABLE, hidden=True, help="Another connector in the table's place.")
 def demo(
@@ -84,8 +89,8 @@ def demo(
     At last it serves a page on this machine: invoices arrive by mail, each is to be one row and one
     reply, and you kill the program and cut its network. A plain script does the same beside it. A
     terminal keeps the page until Ctrl-C; without one it ends when all is done. The folder stays, to
-    play with. An earlier demo in it is replaced. It leaves with 1 if Duly lost anything or did
-    anything twice.
+    play with. An earlier demo in it is replaced. The exit code is 1 if Duly lost anything
+    or did anything twice.
 
     \b
     Example: duly demo --mails 20 --seed 3
