@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ import duly
 from duly.bus.telegram import TelegramChannel
 from duly.config import Policy
 from duly.host import Host
+from duly.rules.slip import SlipStatus
+from duly.store.slip import list_open_slips
 from tests.connectors.chat_server import TOKEN, ChatServer
 
 ADA: Final = 7001
@@ -105,6 +108,17 @@ class Phone:
         letter = {**LETTER, **payload}
         message = {"message_id": f"letter {number}", "title": f"Letter {number}"}
         await self.host.publish("letters", "letter", **message, payload=letter)
+
+    async def asked(self) -> dict[str, str]:
+        """Pair an account, let a letter come, and return the buttons of the question."""
+        await self.pair()
+        await self.publish()
+        buttons = self.chat.buttons(await self.question())
+        # A host that is closed before it has heard that the message arrived asks again (law 2).
+        look = partial(list_open_slips, channel=PHONE, limit=1)
+        while (await self.host._desk().look(look))[0].status is not SlipStatus.ASKED:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return buttons
 
     async def question(self, account: int = ADA, count: int = 1) -> dict[str, Any]:
         """Wait for so many questions; return that one."""

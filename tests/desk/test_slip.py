@@ -45,13 +45,6 @@ async def stand(tmp_path: Path, url: str) -> AsyncIterator[Phone]:
         yield found
 
 
-async def asked(stand: Phone) -> dict[str, str]:
-    """Pair an account, let a letter come, and return the buttons of the question."""
-    await stand.pair()
-    await stand.publish()
-    return stand.chat.buttons(await stand.question())
-
-
 async def decided(stand: Phone) -> list[tuple[str, str]]:
     """Return who decided what."""
     rows = await stand.host.actions()
@@ -64,7 +57,7 @@ async def decided(stand: Phone) -> list[tuple[str, str]]:
 async def test_a_yes_on_the_phone_sends_the_call_once(stand: Phone) -> None:
     """G11, A4, A6: the form of the tool, three buttons, one send, and who agreed."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         question = await stand.question()
         assert question["text"] == (
             "“letters” asks: may this be sent?\n\n"
@@ -87,7 +80,7 @@ async def test_a_yes_on_the_phone_sends_the_call_once(stand: Phone) -> None:
 async def test_a_no_on_the_phone_sends_nothing(stand: Phone) -> None:
     """G11, A4: and the message says so."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         assert await stand.press(buttons["No"]) == "No. Nothing is sent."
         await stand.until(lambda: stand.chat.edits)
         (edit,) = stand.chat.edits
@@ -103,7 +96,7 @@ async def test_presses_at_once_and_updates_that_come_twice_count_once(stand: Pho
     """G11: Telegram may return an update again, and a finger may press twice."""
     stand.chat.repeats = 2
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         for _ in range(5):
             stand.chat.press(ADA, buttons["Yes"])
         stand.chat.press(ADA, buttons["No"])
@@ -140,7 +133,7 @@ async def test_a_press_while_the_page_decides_gives_one_decision(stand: Phone) -
 async def test_a_call_that_is_decided_elsewhere_is_told_on_the_phone(stand: Phone) -> None:
     """G11: the message says what was decided, and its buttons go."""
     async with stand.serving() as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         (call,) = await host.approvals()
         await host.approve(call.mutation, call.hash, by="bob")
         await stand.until(lambda: stand.chat.edits)
@@ -152,7 +145,7 @@ async def test_a_call_that_is_decided_elsewhere_is_told_on_the_phone(stand: Phon
 async def test_a_changed_call_is_asked_about_anew(stand: Phone) -> None:
     """G11, A3: a yes is for the content that was shown, and for no other."""
     async with stand.serving() as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         (call,) = await host.approvals()
         await host.amend(call.mutation, call.hash, {"body": "Dear Bob"}, by="bob")
         for choice in ("Yes", "No"):
@@ -170,7 +163,7 @@ async def test_a_changed_call_is_asked_about_anew(stand: Phone) -> None:
 async def test_a_refused_yes_says_why_and_can_be_pressed_again(stand: Phone) -> None:
     """G11, F7: nothing of a paused workflow is sent, and the button is not used up."""
     async with stand.serving() as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         await host.pause("letters")
         told = await stand.press(buttons["Yes"])
         assert "paused" in told
@@ -186,7 +179,7 @@ async def test_a_refused_yes_says_why_and_can_be_pressed_again(stand: Phone) -> 
 async def test_another_account_presses_in_vain(stand: Phone) -> None:
     """G11: a button is for the account that was asked, also if another is paired."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         stranger = f"This account is not paired with Duly here. {NOTHING}"
         assert await stand.press(buttons["Yes"], EVE) == stranger
         await stand.pair(EVE, "Eve")
@@ -199,7 +192,7 @@ async def test_another_account_presses_in_vain(stand: Phone) -> None:
 async def test_an_account_that_was_revoked_decides_nothing(stand: Phone) -> None:
     """G11, G6: from that moment; its message says so."""
     async with stand.serving() as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         await host.unpair(PHONE, "Ada", by="root")
         told = await stand.press(buttons["Yes"])
         assert told == f"This account is not paired with Duly here. {NOTHING}"
@@ -263,7 +256,7 @@ async def test_what_is_paired_must_be_named_and_must_ask(stand: Phone) -> None:
 async def test_a_restart_asks_nothing_again(stand: Phone) -> None:
     """G11: what was asked stands in the store."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
     async with stand.serving():
         polls = len(stand.chat.polls)
         await stand.until(lambda: len(stand.chat.polls) > polls)
@@ -325,7 +318,7 @@ async def test_a_sweep_that_is_cancelled_is_over_when_its_write_is(
 async def test_a_host_that_is_killed_at_a_press_loses_nothing(stand: Phone, when: str) -> None:
     """G11: the update is confirmed only when its act is on the disk, and the act counts once."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
     number = stand.chat.press(ADA, buttons["Yes"], press="the press")
     args = [sys.executable, "-m", "tests.desk.phone_child", stand.url, stand.chat.url, when]
     child = await asyncio.create_subprocess_exec(*args, stderr=subprocess.PIPE)
@@ -349,7 +342,7 @@ async def test_an_old_question_is_asked_again_and_a_clock_set_back_revives_none(
     """G11: after a week another message asks."""
     clock = Shifted()
     async with stand.serving(env=clock) as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         clock.shift_ms = SLIP_MS + 1000
         await host.publish("letters", "letter", title="wakes", message_id="w", payload={})
         await stand.until(lambda: stand.chat.edits)
@@ -364,7 +357,7 @@ async def test_an_old_question_is_asked_again_and_a_clock_set_back_revives_none(
 async def test_a_restored_store_honours_no_button_and_no_account(stand: Phone) -> None:
     """G11, H5: one of them may have been revoked after the backup was made."""
     async with stand.serving() as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         await host.backup(stand.folder / "copy.db")
     (stand.folder / "copy.db").rename(stand.folder / "duly.db")
     for suffix in ("-wal", "-shm"):
@@ -387,7 +380,7 @@ async def test_a_restored_store_honours_no_button_and_no_account(stand: Phone) -
 async def test_a_flood_holds_up_no_answer(stand: Phone) -> None:
     """G11: of ten thousand updates of strangers a few are answered, and the one that counts is."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         hostile = ("\u202e", "y." + "a" * 22, "x" * 5000, None, 7, {"a": 1}, "n.\x00")
         for number in range(9_999):
             if number % 3:
@@ -417,7 +410,7 @@ async def test_a_second_poller_and_broken_answers_are_told_and_outlasted(stand: 
         stand.chat.on["sendMessage"] = [shop.well, refuse(429, "Too Many", retry_after=0)]
         stand.chat.on["editMessageText"] = [shop.cut_after, shop.status(500)]
         stand.chat.on["answerCallbackQuery"] = [refuse(400, "query is too old")]
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         stand.chat.press(ADA, buttons["Yes"])
         await stand.until(lambda: stand.sent and stand.chat.edits)
         await stand.until(lambda: host._channels.all[0].problem is None)  # type: ignore[attr-defined]
@@ -464,7 +457,7 @@ async def test_retention_removes_slips_that_are_over(stand: Phone) -> None:
     clock = Shifted()
     policy = replace(ASKED, retention_days=1)
     async with stand.serving(env=clock, policy=policy) as host:
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         await stand.press(buttons["No"])
         await stand.edited(1)
         await stand.publish(2)

@@ -42,12 +42,6 @@ def says(status: int, body: bytes) -> Any:
     return shop.raw(head + body, is_done=False)
 
 
-async def asked(stand: Phone) -> dict[str, str]:
-    await stand.pair()
-    await stand.publish()
-    return stand.chat.buttons(await stand.question())
-
-
 async def test_a_server_that_repeats_the_token_shows_it_to_none(
     stand: Phone, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -58,7 +52,7 @@ async def test_a_server_that_repeats_the_token_shows_it_to_none(
     async with stand.serving() as host:
         await stand.until(lambda: "[redacted]" in caplog.text)
         stand.chat.on["sendMessage"] = [shop.well] + [echo] * 2
-        await asked(stand)
+        await stand.asked()
         assert TOKEN not in str(await host.channels())
     assert TOKEN not in caplog.text
     for file in stand.folder.rglob("duly.db*"):
@@ -71,7 +65,7 @@ async def test_a_server_that_does_not_wait_is_asked_seldom(
 ) -> None:
     """K8: an empty answer at once, and an update that is never forgotten, make no loop."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         press = {"id": "p", "from": {"id": ADA}, "data": buttons["No"]}
         same = {"update_id": 5000, "callback_query": press}
         said = {"ok": True, "result": [] if what == "nothing" else [same]}
@@ -104,7 +98,7 @@ class _Noted(float):
 async def test_numbers_that_begin_anew_are_heard(stand: Phone) -> None:
     """G11: after a week without updates Telegram counts from another number."""
     async with stand.serving():
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         empty = says(200, b'{"ok": true, "result": []}')
 
         def forget(server: Any, client: Any) -> None:
@@ -137,7 +131,7 @@ async def test_an_account_that_blocks_the_bot_holds_up_no_other(
     async with stand.serving() as host:
         await stand.pair(EVE, "Eve")
         is_blocked = True
-        buttons = await asked(stand)
+        buttons = await stand.asked()
         await stand.until(lambda: host._channels.all[0].problem)  # type: ignore[attr-defined]
         (channel,) = await host.channels()
         assert "bot was blocked" in str(channel.problem)
