@@ -54,7 +54,8 @@ def build_without_git(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(folder))  # no git, and no other program
         with tarfile.open(build("sdist", folder)) as archive:
-            archive.extractall(folder / "unpacked", filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+            archive.extractall(folder / "unpacked")
         (root,) = (folder / "unpacked").iterdir()
         return build_wheel(folder, root=root)
 

@@ -125,7 +125,8 @@ def unpack(commit: str, place: Path) -> Path:
     command = ["git", "archive", commit, "src"]
     packed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(place, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        archive.extractall(place)
     return place
 
 
