@@ -150,7 +150,7 @@ async def test_a_source_at_the_limit_is_loaded_and_one_past_is_not(stand: Stand)
 
 async def test_a_module_that_never_ends_loading_is_refused(stand: Stand) -> None:
     """W6: a promise nobody keeps is not waited for."""
-    with pytest.raises(ScriptError, match="never comes"):
+    with pytest.raises(ScriptError, match="never happens"):
         await stand.load("await new Promise(() => {});\n" + HEAD + "}}});")
 
 

@@ -266,7 +266,7 @@ ESCAPES: tuple[Attack, ...] = (
         "a thenable never answers",
         "a promise that never settles holds its worker for ever",
         Aim.NOTHING,
-        Program("return {then() {}}", says="never comes"),
+        Program("return {then() {}}", says="never happens"),
         Program("import asyncio\nawait asyncio.sleep(10 ** 9)", says="longer than"),
     ),
     Attack(
