@@ -2,6 +2,7 @@
 
 Law 1  A piece is a session of its own, so no signal to the proof reaches it by itself.
 Law 2  While the proof is stopped (`kill -STOP`), its piece is stopped; it goes on with the proof.
+       What a test of the piece has stopped itself stays so: only that moment sends `SIGCONT`.
 Law 3  When the proof has ended, however it ended, its piece is killed with all that it started in
        its session. So a proof that is begun again never works beside what the last one left.
 
@@ -26,7 +27,7 @@ LINE_BYTES: Final = 4096
 
 def watch(proof: int, pipe: int, look_s: float = LOOK_S) -> None:
     """Stop, continue and end the session that the proof names."""
-    session = 0
+    session, was_stopped = 0, False
     while True:
         ready, _, _ = select.select([pipe], [], [], look_s)
         if ready:
@@ -34,10 +35,20 @@ def watch(proof: int, pipe: int, look_s: float = LOOK_S) -> None:
             if not told:
                 break
             session = int(told[-1])
-        if session:
-            _send(session, signal.SIGSTOP if is_stopped(proof) else signal.SIGCONT)
+        stands = is_stopped(proof)
+        number = due(stands, was_stopped)
+        if session and number is not None:
+            _send(session, number)
+        was_stopped = stands
     if session:
         _send(session, signal.SIGKILL)
+
+
+def due(is_stopped: bool, was_stopped: bool) -> signal.Signals | None:
+    """Say what a piece is sent at this look."""
+    if is_stopped:
+        return signal.SIGSTOP  # also what it has started since the last look
+    return signal.SIGCONT if was_stopped else None
 
 
 def is_stopped(process: int) -> bool:

@@ -187,6 +187,22 @@ def test_a_piece_stops_and_ends_with_its_proof() -> None:
                 each.kill()
 
 
+@pytest.mark.parametrize(
+    ("is_stopped", "was_stopped", "sent"),
+    [
+        (True, False, signal.SIGSTOP),
+        (True, True, signal.SIGSTOP),
+        (False, True, signal.SIGCONT),
+        (False, False, None),
+    ],
+)
+def test_what_a_piece_has_stopped_itself_is_left_alone(
+    is_stopped: bool, was_stopped: bool, sent: signal.Signals | None
+) -> None:
+    """Law 2 of the minder: a test that stops a process waits in vain if a proof wakes it."""
+    assert minder.due(is_stopped, was_stopped) is sent
+
+
 # -- The sums -------------------------------------------------------------------------------------
 
 COMMAND = "python -m verification --bus --seeds 500 --from N --jobs 1 --json"
