@@ -216,7 +216,7 @@ class Hooks(HasDesk):
         letters. A message with an id that came before is the same event; which part of an unsigned
         message is its id was chosen when the webhook was opened. The result is null if the sender
         only asked whether the address is right. With `unread` nothing is published: it counts
-        `posts` that were refused before they were read, for this reason.
+        `posts` that were refused before they were read, for this reason (such as too_fast).
         """
         # Rules: G12, T10.
         desk = self._desk()
