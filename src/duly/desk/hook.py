@@ -9,7 +9,8 @@ Law 3  A message is answered after it is on the disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -125,29 +126,25 @@ class Hooks(HasDesk):
         if secret is None and who in webhook.GIVES_SECRET:
             raise Invalid(code="missing", path="secret", facts={"of": str(who)})
 
+        name = webhook.name_secret(workflow, topic, who)
         shown_ms = None if over is None else read_moment(over, "over")
 
         def look(tx: Transaction) -> str:
             find_topic(tx, find(tx, workflow), topic, is_orphan_fine=False)
-            held = _read_open(tx).get(webhook.name_secret(workflow, topic, who))
+            held = _read_open(tx).get(name)
             _check_open(held, workflow, topic, who, replace=replace, shown_ms=shown_ms)
             return "" if held is None else held.sealed
 
-        name = webhook.name_secret(workflow, topic, who)
         before = await desk.look(look)
         made = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
         open_secret = made if secret is None else webhook.check_secret(secret)
         kept = webhook.write_kept(open_secret, terms)
         sealed = await vault.seal(HOOKS, name, kept)
-        set_secret = desk.parts.store.set_secret
-        verb = partial(set_secret, HOOKS, name, sealed, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.set_secret, HOOKS, name, sealed, over=before)
 
         async def keep() -> None:
-            try:
-                set_at = await verb(over=before)
-            except Stale as error:
-                raise _changed(workflow, topic) from error
-            vault.keep(HOOKS, name, kept, set_at)
+            with _none_between(workflow, topic):
+                vault.keep(HOOKS, name, kept, await verb(action=action, now=desk.now_ms))
 
         await desk.complete(keep)
         return Hook(
@@ -284,6 +281,15 @@ def _check_open(
         )
     if shown_ms is not None and (held is None or held.set_at != shown_ms):
         raise _changed(workflow, topic)
+
+
+@contextmanager
+def _none_between(workflow: str, topic: str) -> Iterator[None]:
+    """Say it where another caller opened, replaced or closed the webhook at the same moment."""
+    try:
+        yield
+    except Stale as error:
+        raise _changed(workflow, topic) from error
 
 
 def _changed(workflow: str, topic: str) -> RequestRefused:
