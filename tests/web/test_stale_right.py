@@ -258,6 +258,9 @@ async def test_what_is_no_word_for_a_right_is_refused(tmp_path: Path) -> None:
             await web.host.grant("rows", "rows.insert", seen="x" * 64)
         with pytest.raises(duly.NotFound):
             await web.host.right("none", "rows.insert")
+        with pytest.raises(duly.NotFound) as refused:
+            await web.host.right("rows", "rows.insrt")
+        assert refused.value.code == "no_capability"
 
 
 async def test_a_text_in_use_is_allowed_all_that_it_lacks_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from duly.desk import deploy
 from duly.desk.base import HasDesk, find, find_history, find_version
-from duly.desk.grant import find_chosen, read_row
+from duly.desk.grant import find_chosen, find_tools, read_row
 from duly.engine.base import Parts
 from duly.errors import NotFound, see
 from duly.rules.permission import Asks, tell_asks
@@ -92,6 +92,8 @@ class Envelopes(HasDesk):
             granted = _list_granted(parts, workflow, tx)
             stands = read_rights(workflow, [capability], tx)[capability]
             held = next((each for each in granted if each.capability == capability), None)
+            if held is None:
+                find_tools(parts.outside.catalog, capability)
             return RightNow(workflow, capability, stands.word, held, stands.taken)
 
         return await self._desk().ask(look)

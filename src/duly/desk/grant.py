@@ -34,15 +34,7 @@ def check_grant(
     asks: object = None,
 ) -> Grant:
     """Read a grant as it was given, or refuse it with what is wrong."""
-    tools = [each for each in catalog.tools if each.capability == capability]
-    if not isinstance(capability, str) or not tools:
-        known = sorted({each.capability for each in catalog.tools})
-        raise NotFound(
-            code="no_capability",
-            subject=str(capability),
-            facts=nearest(str(capability), known),
-            next=see("tools"),
-        )
+    tools = find_tools(catalog, capability)
     is_read = all(each.kind is not ToolKind.MUTATION for each in tools)
     if mutations_per_day is not None and is_read:
         raise Invalid(
@@ -60,6 +52,20 @@ def check_grant(
             )
     rules = _read_rules(tools, asks)
     return Grant(capability, mutations_per_day, globs, rules)  # type: ignore[arg-type]  # checked
+
+
+def find_tools(catalog: Catalog, capability: object) -> list[Tool]:
+    """Return the tools of a capability, or refuse one that this host does not know."""
+    tools = [each for each in catalog.tools if each.capability == capability]
+    if not tools:
+        known = sorted({each.capability for each in catalog.tools})
+        raise NotFound(
+            code="no_capability",
+            subject=str(capability),
+            facts=nearest(str(capability), known),
+            next=see("tools"),
+        )
+    return tools
 
 
 @dataclass(frozen=True, slots=True)
