@@ -249,7 +249,7 @@ async def test_what_is_no_word_for_a_right_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, connectors=[table(tmp_path)]) as web:
         await web.host.deploy(SOURCE)
         odd: Any
-        for odd in (5, ["rows.insert"], {"rows.insert": 5}):
+        for odd in (5, ["rows.insert"], {"rows.insert": 5}, {"rows.read": "unused"}):
             with pytest.raises(duly.Invalid):
                 await web.host.deploy(SOURCE, rights=odd)
             with pytest.raises(duly.Invalid):
@@ -258,9 +258,10 @@ async def test_what_is_no_word_for_a_right_is_refused(tmp_path: Path) -> None:
             await web.host.grant("rows", "rows.insert", seen="x" * 64)
         with pytest.raises(duly.NotFound):
             await web.host.right("none", "rows.insert")
-        with pytest.raises(duly.NotFound) as refused:
-            await web.host.right("rows", "rows.insrt")
-        assert refused.value.code == "no_capability"
+        for odd in ("rows.insrt", "\ud800", None):
+            with pytest.raises(duly.NotFound) as refused:
+                await web.host.right("rows", odd)
+            assert refused.value.code == "no_capability"
 
 
 async def test_a_text_in_use_is_allowed_all_that_it_lacks_at_once(tmp_path: Path) -> None:

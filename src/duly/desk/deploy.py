@@ -77,6 +77,7 @@ async def deploy(
     read = await read_source(desk, source)
     # The active text was let in once, with its findings; only another text is refused for findings.
     draft = await examine(desk, read, strict=strict and again)
+    given.check(draft.capabilities)
     if not again:
         active = await _leave(desk, draft, by=by, given=given)
         if active is not None:

@@ -90,10 +90,10 @@ class Envelopes(HasDesk):
         def look(tx: Transaction) -> RightNow:
             find(tx, workflow)
             granted = _list_granted(parts, workflow, tx)
-            stands = read_rights(workflow, [capability], tx)[capability]
             held = next((each for each in granted if each.capability == capability), None)
             if held is None:
                 find_tools(parts.outside.catalog, capability)
+            stands = read_rights(workflow, [capability], tx)[capability]
             return RightNow(workflow, capability, stands.word, held, stands.taken)
 
         return await self._desk().ask(look)

@@ -75,6 +75,12 @@ class Given:
     all: bool = False
     seen: Mapping[str, str] = field(default_factory=dict)
 
+    def check(self, used: Iterable[str]) -> None:
+        """Refuse a right that a source does not use: it would be dropped in silence."""
+        for each in self.seen.keys() - {*used}:
+            facts = {"given": short(each), "known": sorted(used)}
+            raise Invalid(code="not_one_of", path="rights", facts=facts)
+
     def choose(self, lacking: Iterable[str]) -> dict[str, str | None]:
         """Return what of that which is lacking is given, each with what was shown of it."""
         return {each: self.seen.get(each) for each in lacking if self.all or each in self.seen}

@@ -148,6 +148,7 @@ class SourceProposals(HasDesk):
         check_adopter(row.author, by, row.hash)
         source = Source(Language(row.language), row.source, f"{row.workflow} {row.hash[:8]}")
         draft = await deploy.examine(desk, source, strict=False)
+        given.check(draft.capabilities)
         renames = await deploy.find_renames(desk, draft)
         if not replay:
             drafts.refuse(source, renames, strict=True)
