@@ -98,7 +98,7 @@ def read_given(*, grant: bool, rights: object) -> Given:
 def check_seen(seen: object) -> str | None:
     """Refuse a word for what was shown that is no text."""
     if not isinstance(seen, str | None):
-        raise Invalid(code="wrong_value", path="seen", facts={"wanted": "text"})
+        raise Invalid(code="wrong_value", path="seen", facts={"wanted": "seen_word"})
     return seen
 
 
