@@ -17,6 +17,7 @@ from tests.breaks import Break
 from tests.breaks.store import _approve_anything
 
 GRANT = ("tests/desk/test_grant.py",)
+STALE = ("tests/web/test_stale_right.py",)
 CHOSEN = ("tests/desk/test_chosen.py",)
 ASKED = ("tests/web/test_when_asked.py",)
 ALLOWANCES = ("tests/desk/test_allowance.py",)
@@ -171,7 +172,7 @@ BREAKS = (
     ),
     Break(
         "A3",
-        "duly.store.workflow",
+        "duly.store.granted",
         "keep_asks",
         lambda matching: {},
         CHOSEN,
@@ -200,6 +201,30 @@ BREAKS = (
         lambda tx, name: None,
         ASKED,
         "a form gives a workflow what was shown of another one of its name",
+    ),
+    Break(
+        "A6",
+        "duly.rules.right",
+        "Right.word",
+        property(lambda self: ""),
+        STALE,
+        "a form gives back what was revoked since, and replaces limits that it did not show",
+    ),
+    Break(
+        "A6",
+        "duly.rules.right",
+        "Right.losses",
+        property(lambda self: 0),
+        STALE,
+        "a clock that is set back hides a revocation from a form that deploys",
+    ),
+    Break(
+        "G12",
+        "duly.desk.hook",
+        "_check_open",
+        lambda *_, **__: None,
+        ("tests/web/test_hook_open.py",),
+        "a form for a new key that is sent again kills the key that was shown",
     ),
     Break(
         "A2",

@@ -39,6 +39,7 @@ PAGES: Final = (
         "/models",
         "/models?workflow=letters",
         "/connect/archive",
+        "/right?workflow=letters&capability=post.send",
         "/add",
         "/add/mail",
         "/actions",

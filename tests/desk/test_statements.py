@@ -70,6 +70,7 @@ CALLS: Final[dict[str, Callable[[Host, int], Any]]] = {
     "diff": lambda host, _: host.diff(NAME, "1.0", "1.0"),
     "events": lambda host, _: host.events(NAME),
     "grants": lambda host, _: host.grants(NAME),
+    "right": lambda host, _: host.right(NAME, "sheet.append"),
     "upcoming": lambda host, _: host.upcoming(NAME),
     "bus.subscribers": lambda host, _: host.bus.subscribers(),
     "forgettable": lambda host, _: host.forgettable("skipped 0", workflow=NAME),

@@ -281,10 +281,11 @@ async def test_a_limit_of_the_day_is_never_offered_away(duly_world: Stage) -> No
     play, _ = await golden.used_up(duly_world)
     await play.host.grant(NAME, TOOL, mutations_per_day=1, where={"text": "*"})
     await play.drain()
-    args = {"workflow": NAME, "capability": TOOL, "where": {"text": "*"}}
+    args: dict[str, Any] = {"workflow": NAME, "capability": TOOL, "where": {"text": "*"}}
     for _day in range(2):
         (entry,) = await play.host.attention()
         assert entry.reason.code == Code.DAILY_LIMIT_REACHED
+        args["seen"] = (await play.host.right(NAME, TOOL)).seen
         assert Offer("grant", args, "grant", ("mutations_per_day",)) in entry.offers
         await duly_world.advance(86_400)
     await play.host.retry((await play.run()).id)
@@ -314,6 +315,7 @@ async def test_who_is_asked_for_a_grant_hears_what_is_lacking(
     (entry,) = await play.host.attention()
     assert (entry.reason.code, entry.workflow) == (code, NAME)
     args = {"workflow": NAME, "capability": TOOL, "mutations_per_day": 9, **limits}
+    args["seen"] = (await play.host.right(NAME, TOOL)).seen
     assert Offer("grant", args, "grant", asks) in entry.offers
 
 

@@ -150,7 +150,7 @@ class Play:
         draft = Draft(source, loaded.declaration, (), {}, capabilities)
         current = await self.store.find_workflow(loaded.declaration.name)
         grants = missing_capabilities(frozenset(), capabilities) if grant else ()
-        deployment = _deployment(desk, draft, current, by="me", grants=grants)
+        deployment = _deployment(desk, draft, current, by="me", grants=dict.fromkeys(grants))
         successor_id = desk.parts.env.new_id("run")
         action = desk.action("me", "deploy")
         verb = partial(

@@ -123,7 +123,7 @@ async def clone(play: Play, count: int, *, later_ms: int = 0) -> set[str]:
     """Deploy a producer many times over, straight into the store; it is due now, or later."""
     script = flow({}, {PRODUCER: producer(every="1d" if later_ms else None)})
     draft = Draft(script.source(), parse(script.declaration), (), {}, frozenset())
-    pattern = _deployment(play.desk, draft, None, by="me", grants=())
+    pattern = _deployment(play.desk, draft, None, by="me", grants={})
     made = [
         replace(pattern, workflow_id=play.desk.parts.env.new_id("workflow"), name=f"copy {number}")
         for number in range(count)

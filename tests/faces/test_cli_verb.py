@@ -107,6 +107,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "preview": "workflows/checks.js --text-only",
     "write": "Greet",
     "grants": "asks",
+    "right": "asks sheet.append",
     "uses": "rests 1.0",
     "upcoming": "checks --times 3",
     "history": "{failed_run}",

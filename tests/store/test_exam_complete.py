@@ -91,7 +91,7 @@ BARRIERS = {
         "abandon_run",
         "retry_run",
     ),
-    "ask_repair",
+    *("ask_repair", "grant_lacking"),
     *("propose", "send", "send_again", "send_approved", "settle", "approve", "reject"),
     *("record_late", "keep_late_answer", "keep_handle"),
     *("approve_all", "amend", "send_allowed", "revoke_allowance", "reseal"),

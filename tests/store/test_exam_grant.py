@@ -23,6 +23,7 @@ from tests.store.scene import (
 )
 from tests.store.test_exam_workflow import NO_WORKFLOW, act
 
+UNSEEN = "changed since it was shown"
 UNGRANTED = reach(Progress.PREPARE_DONE, Progress.BEGIN_MUTATE, Failure.PERMISSION)
 
 
@@ -55,13 +56,58 @@ async def _see_granted(world: World, answer: str | None) -> None:
     assert [due.run_id for due in (await world.store.due(NOON + 500)).runs] == [run.id]
 
 
+async def _grant_unseen(world: World) -> str | None:
+    return await world.store.grant(
+        WORKFLOW, CAPABILITY, seen="another", action=act("grant"), now=NOON + 500
+    )
+
+
 GRANT = Case(
     "grant",
     arranged(UNGRANTED),
     _grant,
     _see_granted,
     Again.STALE,
-    refusals=(Refusal(NO_WORKFLOW, NotFound, call=_grant_nobody),),
+    refusals=(
+        Refusal(NO_WORKFLOW, NotFound, call=_grant_nobody),
+        Refusal("a right that was not shown", RequestRefused, call=_grant_unseen, match=UNSEEN),
+    ),
+)
+
+
+async def _give_lacking(world: World, workflow_id: str = WORKFLOW, seen: str | None = None) -> bool:
+    return await world.store.grant_lacking(
+        workflow_id, CAPABILITY, seen=seen, action=act("grant"), now=NOON + 500
+    )
+
+
+async def _give_nobody(world: World) -> bool:
+    return await _give_lacking(world, "workflow_9")
+
+
+async def _give_unseen(world: World) -> bool:
+    return await _give_lacking(world, seen="another")
+
+
+async def _see_given(world: World, answer: bool) -> None:
+    assert answer
+    run = await world.store.get_run(on(world).run_id)
+    assert (run.due_at, run.state) == (NOON + 500, UNGRANTED)
+    (granted,) = await world.store.list_grants(WORKFLOW)
+    assert (granted.mutations_per_day, granted.matching) == (None, "{}")
+    assert last_action(world) == ("me", "grant", WORKFLOW, CAPABILITY)
+
+
+GRANT_LACKING = Case(
+    "grant_lacking",
+    arranged(UNGRANTED),
+    _give_lacking,
+    _see_given,
+    Again.NOTHING,
+    refusals=(
+        Refusal(NO_WORKFLOW, NotFound, call=_give_nobody),
+        Refusal("a right that was not shown", RequestRefused, call=_give_unseen, match=UNSEEN),
+    ),
 )
 
 
@@ -110,7 +156,7 @@ async def test_a_grant_asks_as_the_one_before_it_or_is_not_given_twice(tmp_path:
         await _arrange_granted(world)
         await _choose_before(world)
         again: Any = {"action": Action("action_later", "you", "grant"), "now": NOON + 700}
-        await world.store.grant(WORKFLOW, CAPABILITY, only_lacking=True, **again)
+        await world.store.grant_lacking(WORKFLOW, CAPABILITY, **again)
         (granted,) = await world.store.list_grants(WORKFLOW)
         assert (granted.mutations_per_day, granted.matching) == (9, CHOSEN)
         assert last_action(world) == ("me", "choose_asks", WORKFLOW, CAPABILITY)
@@ -169,7 +215,7 @@ CHOOSE_ASKS = Case(
 )
 
 
-@pytest.mark.parametrize("trial", exam(GRANT, CHOOSE_ASKS, REVOKE))
+@pytest.mark.parametrize("trial", exam(GRANT, GRANT_LACKING, CHOOSE_ASKS, REVOKE))
 async def test_the_verbs_of_grants_pass_their_exam(trial: Trial, tmp_path: Path) -> None:
     """A1, A3, A6: what is allowed is changed whole, once, and written down with who did it."""
     await trial.sit(tmp_path)

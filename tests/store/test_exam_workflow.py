@@ -370,6 +370,7 @@ SET_SECRET = Case(
     refusals=(
         Refusal("an act that was done", Stale, broken=_set_before, match="already"),
         Refusal("another secret lies there", Stale, broken=_set_before, call=_set_over_another),
+        Refusal("the one to replace is gone", Stale, call=_set_over_another),
     ),
 )
 

@@ -48,6 +48,7 @@ PATHS: Final = (
     ),
     *(
         "/connect/sheet",
+        "/right?workflow=asks&capability=sheet.append",
         "/actions",
         "/settings",
         "/doctor",

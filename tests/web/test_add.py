@@ -436,7 +436,7 @@ async def test_a_script_whose_connection_is_not_here_leads_to_it_and_is_not_depl
         (tmp_path / "workflows" / "copies.py").write_text(SOURCE)
         fields = {"source.language": "python", "source.text": SOURCE}
         unseen = await post(web.app, headers, "/act/deploy", {**fields, "grant": "true"})
-        assert (unseen.status, "asked" in unseen.text) == (400, True)  # it names nothing it allows
+        assert (unseen.status, "rights" in unseen.text) == (400, True)  # it names nothing it allows
         reply = await post(web.app, headers, "/act/deploy", fields)
         assert reply.status == 409
         assert NOT_HERE in reply.text

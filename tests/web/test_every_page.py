@@ -172,6 +172,7 @@ ASKED: Final[dict[str, dict[str, Any]]] = {
     "extensions": {},
     "find": {"text": "Note"},
     "grants": {"workflow": "asks"},
+    "right": {"workflow": "asks", "capability": "sheet.append"},
     "history": {"id": "{failed_run}"},
     "hooks": {"workflow": "asks"},
     "ids": {"begins": "{unknown}"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 from html import unescape
 from pathlib import Path
@@ -16,8 +17,8 @@ from duly.api.clock import Loop
 from duly.api.registry import VERBS
 from duly.desk.hook import OpenHook
 from duly.errors import Invalid, NotFound, RequestRefused, StoreUnavailable
-from duly.faces.web.guard import VISIT
 from duly.faces.web.hook import UnreadPosts
+from duly.faces.web.rate import Rate
 from duly.rules.source import EXAMPLE, Source
 from duly.rules.webhook import HookFault, UnreadFault
 from duly.words import hook as hooked
@@ -258,6 +259,26 @@ async def test_posts_that_are_refused_unread_are_counted_too(
         assert await web.host.events(FLOW) == ()
 
 
+async def test_posts_that_come_too_fast_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G12, G10: the owner of the webhook sees it; the sender is told when to come again."""
+    few = Rate("few", 0.001, 1)
+    monkeypatch.setattr("duly.faces.web.hook.SENDER", few)
+    monkeypatch.setattr("duly.faces.web.hook.PAUSE_S", 0.001)
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        hook = await web.host.new_hook(FLOW, TOPIC)
+        replies = [
+            await ask(web.app, f"{hook.path}/{hook.key}", "POST", headers=JSON, body=BODY)
+            for _ in range(3)
+        ]
+        assert [each.status for each in replies] == [202, 429, 429]
+        assert (await until_refused(web, 2)).why is HookFault.TOO_FAST
+        assert hooked.REFUSED["too_fast"] in await look(web, headers, f"/w/{FLOW}")
+
+
 async def test_of_posts_that_are_refused_unread_the_host_is_told_in_sums(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -276,11 +297,11 @@ async def test_of_posts_that_are_refused_unread_the_host_is_told_in_sums(
     monkeypatch.setattr("duly.faces.web.hook.SUMS_MAX", 30)
     unread = UnreadPosts()
     error = RequestRefused(code="body_too_long")
-    scope = {VISIT: SimpleNamespace(session=Told())}
+    session: Any = Told()
     for name in ["known"] * 5000 + [f"stranger {number}" for number in range(2000)]:
         params = {"workflow": name, "topic": TOPIC}
-        request: Any = SimpleNamespace(path_params=params, headers={}, scope=scope)
-        unread.note(request, error)
+        request: Any = SimpleNamespace(path_params=params, headers={})
+        unread.note(request, error, session)
     assert unread.telling is not None
     await unread.telling
     assert (told[0]["workflow"], told[0]["posts"], told[0]["unread"]) == ("known", 5000, "too_long")
@@ -308,12 +329,12 @@ async def test_only_what_a_page_can_see_of_a_post_is_a_reason_not_to_read_it(
 def _unread(told: Any) -> tuple[UnreadPosts, Any]:
     """Make posts to one webhook that are refused unread, each by the key in its address."""
     unread = UnreadPosts()
-    scope = {VISIT: SimpleNamespace(session=SimpleNamespace(call=told))}
+    session: Any = SimpleNamespace(call=told)
 
     def come(workflow: str, key: str | None = None) -> None:
         params = {"workflow": workflow, "topic": TOPIC} | ({"key": key} if key else {})
-        request: Any = SimpleNamespace(path_params=params, headers={}, scope=scope)
-        unread.note(request, RequestRefused(code="body_too_long"))
+        request: Any = SimpleNamespace(path_params=params, headers={})
+        unread.note(request, RequestRefused(code="body_too_long"), session)
 
     return unread, come
 
@@ -368,3 +389,41 @@ async def test_a_sum_that_the_host_did_not_hear_is_told_again(
     await unread.telling
     assert told == [("refused", 1), ("one", 4), ("one", 4), ("one", 1)]
     assert unread.sums == {}
+
+
+async def test_a_form_for_a_new_key_that_is_sent_again_makes_no_other(tmp_path: Path) -> None:
+    """G12: the key that was shown goes on, and a webhook that was closed is not opened."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+        await web.host.new_hook(FLOW, TOPIC)
+        replacing, _ = form_of(await look(web, headers, f"/w/{FLOW}/setup"), "new_hook")
+        unsaid = {name: each for name, each in replacing.items() if name != "over"}
+        assert (await post(web.app, headers, "/act/new_hook", unsaid)).status == 400
+        shown = await post(web.app, headers, "/act/new_hook", replacing)
+        (at,) = set(re.findall(r"/hooks/invoices/mail\.received/[\w-]+", shown.text))
+        again = await post(web.app, headers, "/act/new_hook", replacing)
+        assert (again.status, "hook_changed" in again.text) == (409, True)
+        assert (await ask(web.app, at, "POST", headers=JSON, body=BODY)).status == 202
+        await web.host.drop_secret("hooks", NAME)
+        assert (await post(web.app, headers, "/act/new_hook", replacing)).status == 409
+        assert not any(each.since for each in await web.host.hooks(FLOW))
+
+
+async def test_of_two_that_open_a_webhook_at_once_one_is_shown_its_key(tmp_path: Path) -> None:
+    """G12: else the first key that was shown would be dead."""
+    async with serving(tmp_path) as web:
+        await web.deploy()
+        headers = await signed(web)
+
+        async def press(given: dict[str, str]) -> Reply:
+            return await post(web.app, headers, "/act/new_hook", given)
+
+        for given in (OPEN, {}):
+            if not given:
+                given, _ = form_of(await look(web, headers, f"/w/{FLOW}/setup"), "new_hook")
+            replies = await asyncio.gather(*(press(given) for _ in range(3)))
+            assert sorted(each.status for each in replies) == [200, 409, 409]
+            (shown,) = (each.text for each in replies if each.status == 200)
+            (at,) = set(re.findall(r"/hooks/invoices/mail\.received/[\w-]+", shown))
+            assert (await ask(web.app, at, "POST", headers=JSON, body=BODY)).status == 202

@@ -223,7 +223,9 @@ async def test_a_workflow_says_what_it_uses_and_is_not_allowed(tmp_path: Path) -
             page = Page((await ask(web.app, path, headers=headers)).text)
             assert words.NOT_ALLOWED in page.text
             found: list[Any] = [each for action, each in page.forms() if action == "/act/grant"]
-            assert {"workflow": "welcome", "capability": "outbox.write", "back": back} in found
+            seen = (await web.host.right("welcome", "outbox.write")).seen
+            sent = {"workflow": "welcome", "capability": "outbox.write", "seen": seen, "back": back}
+            assert sent in found
         for each in await web.host.uses("welcome"):
             await web.host.grant("welcome", each)
         for path in ("/w/welcome", "/w/welcome/setup"):
@@ -248,9 +250,11 @@ async def test_what_a_busy_host_did_not_say_is_asked_again() -> None:
             NotDeployed(code="not_deployed"),
         ]
 
-        async def call(self, verb: str, **_: Any) -> Any:
+        async def call(self, verb: str, **more: Any) -> Any:
             if verb == "grants":
                 return []
+            if verb == "right":
+                return {"capability": more["capability"], "seen": "word"}
             asked.append(verb)
             answer = self.answers.pop(0)
             if isinstance(answer, Exception):
@@ -261,7 +265,7 @@ async def test_what_a_busy_host_did_not_say_is_asked_again() -> None:
     lacks = Lacks()
     assert await lacks.find(session, each) == []
     for _ in range(2):
-        assert await lacks.find(session, each) == ["outbox.write"]
+        assert await lacks.find(session, each) == [{"capability": "outbox.write", "seen": "word"}]
     for _ in range(2):
         assert await lacks.find(session, {**each, "version": "2.0"}) == []
     assert len(asked) == 3

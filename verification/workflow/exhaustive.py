@@ -99,6 +99,7 @@ UNCOVERED: Final = {
     "forget": "no scenario erases an input; tests/desk/test_forgetting.py does",
     "tidy": "no scenario is long enough to have old history",
     "replan": "no scenario has a schedule; the three weeks have",
+    "grant_lacking": "no scenario allows more of a text in use; tests/web/test_stale_right.py does",
     "choose_asks": "no scenario asks more than its settings; tests/desk/test_chosen.py does",
     "amend": _RANDOM,
     "approve_all": _RANDOM,

@@ -8,7 +8,6 @@ Law 2  An allowance says for how many calls, until when and within which globs; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
@@ -22,7 +21,7 @@ from duly.errors import Invalid
 from duly.rules.allowance import Allow, check_terms, find_end
 from duly.rules.catalog import Tool
 from duly.rules.identity import AllowanceId, IdKind, MutationId
-from duly.rules.schedule import moment
+from duly.rules.schedule import moment, read_moment
 from duly.rules.value import Json, check_json, encode, is_text, nearest
 from duly.rules.verb import Scope, act, question
 from duly.store import approval, people
@@ -105,7 +104,7 @@ class Approvals(HasDesk):
         found = await desk.parts.store.get_mutation(mutation)
         globs = read_globs(where)
         _check_globs(desk.parts.outside.catalog.find(found.tool), globs)
-        until_ms = _read_time(until)
+        until_ms = read_moment(until, "until")
         allowed = Allow(check_terms(calls, until_ms, desk.now_ms), until_ms, globs)
         detail = encode(
             {"calls": calls, "until": until, "where": cast("Json", globs)},
@@ -251,15 +250,3 @@ def _check_globs(tool: Tool, globs: Mapping[str, str]) -> None:
                 path=f"where.{name}",
                 facts={"of": tool.name, **nearest(name, names)},
             )
-
-
-def _read_time(until: object) -> int:
-    """Read a time with its zone, in milliseconds."""
-    try:
-        at = datetime.fromisoformat(cast("str", until))
-        if at.utcoffset() is not None:
-            # A time at the end of the calendar may have no time in UTC.
-            return round(at.astimezone(UTC).timestamp() * 1000)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise Invalid(code="wrong_value", path="until", facts={"wanted": "aware_time"})

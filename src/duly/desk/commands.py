@@ -42,7 +42,7 @@ from duly.rules.verb import Scope, act
 from duly.rules.word import Act, Waits
 from duly.store import people
 from duly.store.base import Transaction
-from duly.store.workflow import MATCHING_BYTES_MAX
+from duly.store.granted import MATCHING_BYTES_MAX
 
 # What a person can answer when the host cannot find out whether a change happened (L10).
 ANSWERS: Final = (Act.TRY_AGAIN, Act.DID_NOT_HAPPEN, Act.HAPPENED, Act.SKIP)
@@ -64,17 +64,21 @@ class Commands(
         strict: bool = False,
         again: bool = True,
         replay: bool = False,
+        rights: Mapping[str, str] | None = None,
     ) -> Deployed:
         """Check a source and make it the active version of the workflow it names.
 
         `grant` allows every capability it uses, `strict` lets warnings refuse it too. Not `again`:
         a text that is active already makes no new version, and is granted only what it lacks.
         `replay` lets a version through that does things again because a producer with a state, a
-        topic with events or the workflow itself bears another name.
+        topic with events or the workflow itself bears another name. `rights` allows what it names
+        of what the source uses, each with what was shown of it (`seen` of a preview): if one was
+        given with limits it stays, and if one was taken back since, nothing is deployed.
         """
-        # Rules: W5, W8, W9.
-        how = {"grant": grant, "strict": strict, "again": again, "replay": replay}
-        return await deploy.deploy(self._desk(), source, by=by, **how)
+        # Rules: W5, W8, W9, A2.
+        given = granting.read_given(grant=grant, rights=rights)
+        how = {"strict": strict, "again": again, "replay": replay}
+        return await deploy.deploy(self._desk(), source, by=by, given=given, **how)
 
     @act(scope=Scope.DECIDE, example={"workflow": "invoices", "version": "1.0"})
     async def rollback(self, workflow: str, version: str, *, by: str = USER) -> Deployed:
@@ -293,14 +297,16 @@ class Commands(
         mutations_per_day: int | None = None,
         where: Mapping[str, str] | None = None,
         asks: Mapping[str, str] | None = None,
+        seen: str | None = None,
         by: str = USER,
     ) -> bool:
         """Allow a capability within limits, which replace those of an earlier grant.
 
         `asks` says of a tool when you want to be asked first: `always`, or `first:5` for the first
         five calls of each new version. It adds to the rules of the settings, and the strictest
-        holds. Without `asks` it stays as it was; {} takes it back. Return whether a run that waited
-        for the grant goes on.
+        holds. Without `asks` it stays as it was; {} takes it back. `seen` is what was shown of it
+        (`right`): if it was given, limited or taken back since, nothing is changed. Return whether
+        a run that waited for the grant goes on.
         """
         # Rules: A1, A3, F4.
         desk = self._desk()
@@ -316,6 +322,7 @@ class Commands(
             mutations_per_day=given.mutations_per_day,
             matching=encode(write_matching(given), "where", limit_bytes=MATCHING_BYTES_MAX),
             keeps_asks=asks is None,
+            seen=granting.check_seen(seen),
             action=action,
             now=desk.now_ms,
         )

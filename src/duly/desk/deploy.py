@@ -8,15 +8,16 @@ Law 3: nothing is done again because a name was changed, unless the caller says 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from duly.bus.cause import follow
 from duly.desk.base import Desk, find, find_version
 from duly.desk.connection import Proofs
+from duly.desk.grant import Given
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
 from duly.engine.announcements import Announcements
@@ -63,40 +64,41 @@ class Adopted:
 
 async def deploy(
     desk: Desk,
-    given: str | Path | Source,
+    source: GivenSource,
     *,
     by: str,
-    grant: bool,
+    given: Given,
     strict: bool,
     again: bool,
     replay: bool = False,
 ) -> Deployed:
     """Check a source and activate it as a new version."""
     desk.action(by, "deploy")  # a name that is refused is refused before the work
-    source = await read_source(desk, given)
+    read = await read_source(desk, source)
     # The active text was let in once, with its findings; only another text is refused for findings.
-    draft = await examine(desk, source, strict=strict and again)
+    draft = await examine(desk, read, strict=strict and again)
+    given.check(draft.capabilities)
     if not again:
-        active = await _leave(desk, draft, by=by, grant=grant)
+        active = await _leave(desk, draft, by=by, given=given)
         if active is not None:
             return active
-        drafts.refuse(source, draft.findings, strict=strict)
+        drafts.refuse(read, draft.findings, strict=strict)
     renames = await find_renames(desk, draft)
     if not replay:
-        drafts.refuse(source, renames, strict=True)
+        drafts.refuse(read, renames, strict=True)
     draft = replace(draft, findings=tidy((*draft.findings, *renames)))
     try:
-        return await activate(desk, draft, by=by, grant=grant)
+        return await activate(desk, draft, by=by, given=given)
     except RequestRefused as error:
         # The same text may be what was deployed meanwhile: a form that was sent twice.
         is_late = not again and error.code == "deployed_meanwhile"
-        active = await _leave(desk, draft, by=by, grant=grant) if is_late else None
+        active = await _leave(desk, draft, by=by, given=given) if is_late else None
         if active is None:
             raise
         return active
 
 
-async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed | None:
+async def _leave(desk: Desk, draft: Draft, *, by: str, given: Given) -> Deployed | None:
     """Leave the active version as it is, if it has exactly this text; grant only what it lacks."""
     store, name = desk.parts.store, draft.declaration.name
     current = await store.find_workflow(name)
@@ -106,18 +108,14 @@ async def _leave(desk: Desk, draft: Draft, *, by: str, grant: bool) -> Deployed 
     if (row.language, row.source) != (draft.source.language, draft.source.text):
         return None
     missing = missing_capabilities(await _granted(desk, current), draft.capabilities)
-    for capability in missing if grant else ():
+    grants = given.choose(missing)
+    for capability, seen in grants.items():
         action = desk.action(by, "grant", NO_LIMITS)
-        verb = partial(
-            store.grant,
-            current.id,
-            capability,
-            only_lacking=True,  # one that was given meanwhile keeps its limits, and when it asks
-            action=action,
-            now=desk.now_ms,
+        given_it: dict[str, Any] = {"seen": seen, "action": action, "now": desk.now_ms}
+        await desk.carry_out(
+            partial(store.grant_lacking, current.id, capability, **given_it), current.id
         )
-        await desk.carry_out(verb, current.id)
-    left, changes = () if grant else missing, await list_changes(desk, draft)
+    left, changes = _left(missing, grants), await list_changes(desk, draft)
     return Deployed(name, row.version, draft.findings, left, new=False, changes=changes)
 
 
@@ -134,7 +132,7 @@ async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deplo
     draft = await examine(desk, source, strict=False)
     # A person named the version, and that is the word of consent (W9).
     draft = replace(draft, findings=tidy((*draft.findings, *await find_renames(desk, draft))))
-    return await activate(desk, draft, by=by, grant=False, back=Back(version, active))
+    return await activate(desk, draft, by=by, given=Given(), back=Back(version, active))
 
 
 def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionRow, str | None]:
@@ -155,7 +153,7 @@ async def activate(
     draft: Draft,
     *,
     by: str,
-    grant: bool,
+    given: Given,
     back: Back | None = None,
     adopted: Adopted | None = None,
 ) -> Deployed:
@@ -173,15 +171,15 @@ async def activate(
     granted = await _granted(desk, current)
     missing = missing_capabilities(granted, draft.capabilities)
     # What is granted already keeps the limits a person gave it.
-    grants = missing if grant else ()
-    left = () if grant else missing
+    grants = given.choose(missing)
+    left = _left(missing, grants)
     author = by if adopted is None else adopted.author
     deployment = _deployment(desk, draft, current, by=author, grants=grants, parent=parent)
     if adopted is not None:
         deployment = replace(deployment, adopts=adopted.hash)
     detail: dict[str, Json] = {
         "tools": {step: list(tools) for step, tools in draft.tools.items()},
-        "granted": list(grants),
+        "granted": [*grants],
         "missing": [*left],
         **({} if parent is None else {"parent": parent}),
         **({} if adopted is None else {"proposal": adopted.hash}),
@@ -318,7 +316,7 @@ def _deployment(
     current: WorkflowRow | None,
     *,
     by: str,
-    grants: tuple[str, ...],
+    grants: Mapping[str, str | None],
     parent: str | None = None,
 ) -> Deployment:
     replaces = None if current is None else current.active_version
@@ -331,6 +329,10 @@ def _deployment(
         timezone=desk.parts.policy.timezone,
         grants=grants,
     )
+
+
+def _left(missing: Iterable[str], grants: Container[str]) -> tuple[str, ...]:
+    return tuple(each for each in missing if each not in grants)
 
 
 def next_version(active: str | None) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from duly.desk import journal, offer
 from duly.desk.account import Book
 from duly.desk.base import USER, HasDesk, find
-from duly.desk.grant import find_chosen, find_grant, find_lacks
+from duly.desk.grant import find_chosen, find_grant, find_lacks, find_words
 from duly.desk.identity import find_id
 from duly.desk.offer import Place
 from duly.desk.record import FailedScript, Preview, Why
@@ -187,6 +187,14 @@ class Explainer:
         return lacks[self._run.id]
 
     @property
+    def _seen(self) -> str:
+        """The word for what stands of the right that is waited for (A6)."""
+        if self._run.waits != Waits.GRANT:
+            return ""
+        words = self._survey.once("rights", lambda: find_words(self._survey))
+        return words[self._run.id]
+
+    @property
     def _may_be_allowed(self) -> bool:
         """Whether an allowance may cover what the version in use calls next (A3)."""
         if self._held is None or self._held.status != MutationStatus.PROPOSED:
@@ -232,6 +240,7 @@ class Explainer:
             held=self._held,
             inputs=self.inputs,
             grant=grant,
+            seen=self._seen,
             lack=self._lack,
             chosen=find_chosen(self._survey.grants(self._workflow.id)),
             may_be_allowed=self._may_be_allowed,

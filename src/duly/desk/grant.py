@@ -7,6 +7,7 @@ limit would otherwise look like safety.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from duly.desk.sight import read_args, show_error, tool_of
@@ -33,15 +34,7 @@ def check_grant(
     asks: object = None,
 ) -> Grant:
     """Read a grant as it was given, or refuse it with what is wrong."""
-    tools = [each for each in catalog.tools if each.capability == capability]
-    if not isinstance(capability, str) or not tools:
-        known = sorted({each.capability for each in catalog.tools})
-        raise NotFound(
-            code="no_capability",
-            subject=str(capability),
-            facts=nearest(str(capability), known),
-            next=see("tools"),
-        )
+    tools = find_tools(catalog, capability)
     is_read = all(each.kind is not ToolKind.MUTATION for each in tools)
     if mutations_per_day is not None and is_read:
         raise Invalid(
@@ -59,6 +52,54 @@ def check_grant(
             )
     rules = _read_rules(tools, asks)
     return Grant(capability, mutations_per_day, globs, rules)  # type: ignore[arg-type]  # checked
+
+
+def find_tools(catalog: Catalog, capability: object) -> list[Tool]:
+    """Return the tools of a capability, or refuse one that this host does not know."""
+    tools = [each for each in catalog.tools if each.capability == capability]
+    if not tools:
+        known = sorted({each.capability for each in catalog.tools})
+        raise NotFound(
+            code="no_capability",
+            subject=str(capability),
+            facts=nearest(str(capability), known),
+            next=see("tools"),
+        )
+    return tools
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is allowed with a version: all that it uses, or what was shown of these rights."""
+
+    all: bool = False
+    seen: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, used: Iterable[str]) -> None:
+        """Refuse a right that a source does not use: it would be dropped in silence."""
+        for each in self.seen.keys() - {*used}:
+            facts = {"given": short(each), "known": sorted(used)}
+            raise Invalid(code="not_one_of", path="rights", facts=facts)
+
+    def choose(self, lacking: Iterable[str]) -> dict[str, str | None]:
+        """Return what of that which is lacking is given, each with what was shown of it."""
+        return {each: self.seen.get(each) for each in lacking if self.all or each in self.seen}
+
+
+def read_given(*, grant: bool, rights: object) -> Given:
+    """Read what is to be allowed with a version."""
+    if rights is None:
+        return Given(grant)
+    if not isinstance(rights, Mapping) or not all(isinstance(e, str) for e in rights.values()):
+        raise Invalid(code="wrong_value", path="rights", facts={"wanted": "word_by_capability"})
+    return Given(grant, dict(rights))
+
+
+def check_seen(seen: object) -> str | None:
+    """Refuse a word for what was shown that is no text."""
+    if not isinstance(seen, str | None):
+        raise Invalid(code="wrong_value", path="seen", facts={"wanted": "seen_word"})
+    return seen
 
 
 def _read_rules(tools: Sequence[Tool], asks: object) -> dict[str, str]:
@@ -174,6 +215,17 @@ def find_lacks(survey: Survey, catalog: Catalog) -> dict[str, Lack | None]:
         for name in (each.name for each in catalog.tools if each.capability == tool.capability)
     )
     return {run.id: _lack(survey, run, tools[run.id], used.get(run.id, 0)) for run in waiting}
+
+
+def find_words(survey: Survey) -> dict[str, str]:
+    """Return for each run that waits for a grant the word for what stands of that right (A6)."""
+    waiting = [each for each in survey.runs if each.waits == Waits.GRANT]
+    places = [
+        (each.workflow_id, survey.workflows[each.workflow_id].name, each.waits_on or "")
+        for each in waiting
+    ]
+    words = {(each.workflow_id, each.capability): each.word for each in survey.rights(places)}
+    return {each.id: words[each.workflow_id, each.waits_on or ""] for each in waiting}
 
 
 def _find_tool(survey: Survey, catalog: Catalog, run: RunRow) -> Tool | None:

@@ -9,7 +9,8 @@ Law 3  A message is answered after it is on the disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -18,10 +19,10 @@ from urllib.parse import quote
 
 from duly.desk.base import USER, Desk, HasDesk, find, find_history, find_topic
 from duly.desk.publication import publish
-from duly.errors import Invalid, RequestRefused, see, short
+from duly.errors import Invalid, RequestRefused, Stale, see, short
 from duly.rules import webhook
 from duly.rules.event import Republish
-from duly.rules.schedule import moment
+from duly.rules.schedule import moment, read_moment
 from duly.rules.shown import cut, visible
 from duly.rules.value import Json, decode
 from duly.rules.verb import Scope, act, question
@@ -29,6 +30,7 @@ from duly.rules.webhook import HOOKS as HOOKS
 from duly.rules.webhook import POSTS_MAX, HookFault, HookSender, IdFrom, UnreadFault
 from duly.store import people
 from duly.store.base import Transaction
+from duly.store.people import SecretRow
 
 FRESH_BYTES: Final = 16  # of the id of a post that is always new
 NAME_CHARS_SHOWN: Final = 200
@@ -97,14 +99,16 @@ class Hooks(HasDesk):
         id_name: str = "",
         title: str = "",
         replace: bool = False,
+        over: str | None = None,
         by: str = USER,
     ) -> Hook:
         """Open a topic with ingress to a webhook; its secret is shown this once.
 
         `sender` says how it signs: standard, github, slack or stripe. Slack and Stripe give the
         `secret` to you; for the others one is made. One that is open is refused, unless `replace`
-        says that its secret and its key stop at once. To close it, drop the secret
-        `workflow/topic` of `hooks`, or `workflow/topic@sender`.
+        says that its secret and its key stop at once. `over` is since when that one is open, as
+        `hooks` says it: another one is not replaced, and one that was closed is not opened. To
+        close it, drop the secret `workflow/topic` of `hooks`, or `workflow/topic@sender`.
 
         Of a sender that posts to the address with the key, `id_from` says which posts are the
         same event: those with the same `body`, none (`post`), or those with the same id in the
@@ -122,29 +126,25 @@ class Hooks(HasDesk):
         if secret is None and who in webhook.GIVES_SECRET:
             raise Invalid(code="missing", path="secret", facts={"of": str(who)})
 
-        def look(tx: Transaction) -> None:
-            find_topic(tx, find(tx, workflow), topic, is_orphan_fine=False)
-            if not replace and (since := _read_open(tx).get(name)) is not None:
-                facts: dict[str, Json] = {"workflow": workflow, "sender": str(who)}
-                facts["since"] = moment(since).isoformat()
-                raise RequestRefused(
-                    code="hook_open",
-                    subject=topic,
-                    facts=facts,
-                    next=see("hooks", workflow=workflow),
-                )
-
         name = webhook.name_secret(workflow, topic, who)
-        await desk.look(look)
+        shown_ms = None if over is None else read_moment(over, "over")
+
+        def look(tx: Transaction) -> str:
+            find_topic(tx, find(tx, workflow), topic, is_orphan_fine=False)
+            held = _read_open(tx).get(name)
+            _check_open(held, workflow, topic, who, replace=replace, shown_ms=shown_ms)
+            return "" if held is None else held.sealed
+
+        before = await desk.look(look)
         made = webhook.write_secret(desk.parts.env.random_bytes(webhook.SECRET_BYTES))
         open_secret = made if secret is None else webhook.check_secret(secret)
         kept = webhook.write_kept(open_secret, terms)
         sealed = await vault.seal(HOOKS, name, kept)
-        set_secret = desk.parts.store.set_secret
-        verb = partial(set_secret, HOOKS, name, sealed, action=action, now=desk.now_ms)
+        verb = partial(desk.parts.store.set_secret, HOOKS, name, sealed, over=before)
 
         async def keep() -> None:
-            vault.keep(HOOKS, name, kept, await verb())
+            with _none_between(workflow, topic):
+                vault.keep(HOOKS, name, kept, await verb(action=action, now=desk.now_ms))
 
         await desk.complete(keep)
         return Hook(
@@ -169,7 +169,7 @@ class Hooks(HasDesk):
 
         def read(tx: Transaction) -> list[tuple[str, HookSender, str, int | None]]:
             topics = people.list_topics(tx, find_history(tx, workflow).id)
-            since = _read_open(tx)
+            since = {name: each.set_at for name, each in _read_open(tx).items()}
             places = ((each.name, sender) for each in topics for sender in HookSender)
             named = ((*place, webhook.name_secret(workflow, *place)) for place in places)
             return [(topic, sender, name, since.get(name)) for topic, sender, name in named]
@@ -213,7 +213,7 @@ class Hooks(HasDesk):
         letters. A message with an id that came before is the same event; which part of an unsigned
         message is its id was chosen when the webhook was opened. The result is null if the sender
         only asked whether the address is right. With `unread` nothing is published: it counts
-        `posts` that were refused before they were read, for this reason.
+        `posts` that were refused before they were read, for this reason (such as too_fast).
         """
         # Rules: G12, T10.
         desk = self._desk()
@@ -263,6 +263,44 @@ class Hooks(HasDesk):
         return what
 
 
+def _check_open(
+    held: SecretRow | None,
+    workflow: str,
+    topic: str,
+    sender: HookSender,
+    *,
+    replace: bool,
+    shown_ms: int | None,
+) -> None:
+    """Refuse to open what is open, and to replace another webhook than that which was shown."""
+    if held is not None and not replace:
+        facts: dict[str, Json] = {"workflow": workflow, "sender": str(sender)}
+        facts["since"] = moment(held.set_at).isoformat()
+        raise RequestRefused(
+            code="hook_open", subject=topic, facts=facts, next=see("hooks", workflow=workflow)
+        )
+    if shown_ms is not None and (held is None or held.set_at != shown_ms):
+        raise _changed(workflow, topic)
+
+
+@contextmanager
+def _none_between(workflow: str, topic: str) -> Iterator[None]:
+    """Say it where another caller opened, replaced or closed the webhook at the same moment."""
+    try:
+        yield
+    except Stale as error:
+        raise _changed(workflow, topic) from error
+
+
+def _changed(workflow: str, topic: str) -> RequestRefused:
+    return RequestRefused(
+        code="hook_changed",
+        subject=topic,
+        facts={"workflow": workflow},
+        next=see("hooks", workflow=workflow),
+    )
+
+
 def _refuse(desk: Desk, name: str, *, is_open: bool, has_key: bool) -> RequestRefused:
     """Count and log a post that proves nothing; its sender is told no more than that (G12)."""
     fault = HookFault.WRONG_KEY if has_key else HookFault.WRONG_SIGNATURE
@@ -277,9 +315,9 @@ def _path(workflow: str, topic: str) -> str:
     return f"/hooks/{quote(workflow, safe='')}/{quote(topic, safe='')}"
 
 
-def _read_open(tx: Transaction) -> dict[str, int]:
-    """Read when each webhook that is open got its secret, by the name of that."""
-    return {each.name: each.set_at for each in people.list_secrets(tx) if each.connector == HOOKS}
+def _read_open(tx: Transaction) -> dict[str, SecretRow]:
+    """Read the secret of each webhook that is open, sealed, by its name."""
+    return {each.name: each for each in people.list_secrets(tx) if each.connector == HOOKS}
 
 
 def _list(

@@ -28,6 +28,7 @@ class Place:
     held: MutationRow | None
     inputs: tuple[TraceRow, ...]
     grant: Grant | None = None
+    seen: str = ""  # the word for what stands of the right that is waited for (A6)
     lack: Lack | None = Lack.CAPABILITY
     # The rules that stand with the grants (A3).
     chosen: Mapping[str, str] = field(default_factory=lambda: NOTHING_CHOSEN)
@@ -90,6 +91,7 @@ def _grant(place: Place) -> Iterable[Offer]:
         asks = (*asks, "where")
     elif grant is not None and grant.where:
         args["where"] = dict(grant.where)
+    args["seen"] = place.seen
     yield Offer("grant", args, "grant", asks)
 
 

@@ -17,6 +17,7 @@ from duly.connectors.llm import find_asking
 from duly.desk import deploy
 from duly.desk.base import Desk
 from duly.desk.deploy import GivenSource
+from duly.desk.envelope import read_rights
 from duly.desk.grant import find_chosen
 from duly.desk.record import TriedChange
 from duly.desk.trial import TrialPlay, Trials, set_up
@@ -38,7 +39,6 @@ from duly.rules.preview import (
     Passes,
     SourcePreview,
     Stop,
-    TakenBack,
     ToolUse,
     TriedRead,
     WrittenCall,
@@ -53,8 +53,6 @@ from duly.rules.source import EXAMPLE
 from duly.rules.value import Json, digest
 from duly.rules.verb import Scope, check_right, question
 from duly.rules.writing import find_open_reads
-from duly.store import people
-from duly.store.base import Transaction
 
 UNFOLLOWED: Final = frozenset({"hidden-use", "dynamic-name", "too-tangled"})
 ANSWER_BYTES_KEPT: Final = 1024 * 1024  # of all reads of a trial together
@@ -122,7 +120,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         )
         for tool in tools
     ]
-    taken = await desk.ask(partial(_find_taken, declaration.name, draft.capabilities))
+    stands = await desk.ask(partial(read_rights, declaration.name, draft.capabilities))
     changing = {each.name for each in tools if each.kind is ToolKind.MUTATION}
     changed = {each.capability for each in tools if each.name in changing}
     limits = [each.mutations_per_day for each in grants if each.mutations_per_day is not None]
@@ -137,7 +135,7 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         changes=tuple(each for each in uses if each.tool in changing),
         places=tuple(redact_text(each, secrets) for each in places),
         capabilities=tuple(
-            AskedFor(each, each in granted, each in changed, taken.get(each))
+            AskedFor(each, each in granted, each in changed, stands[each].taken, stands[each].word)
             for each in sorted(draft.capabilities)
         ),
         changes_per_day=min(limits, default=None),
@@ -145,16 +143,6 @@ async def describe(desk: Desk, draft: Draft) -> SourcePreview:
         lacking=draft.lacking,
         approvals=tuple(parts.policy.approvals.items()),
     )
-
-
-def _find_taken(name: str, capabilities: Iterable[str], tx: Transaction) -> dict[str, TakenBack]:
-    """Find out which capabilities were taken from the workflow of a name, and when last (A6)."""
-    current, removed = people.find_workflow(tx, name), people.find_removed(tx, name)
-    # A removal took all of them, also from one of the same name that was deployed since.
-    taken = {} if removed is None else dict.fromkeys(capabilities, removed)
-    if current is not None:
-        taken |= people.find_target_actions(tx, current.id, capabilities, "revoke")
-    return {each: TakenBack(moment(act.at), act.by) for each, act in taken.items()}
 
 
 def _hides(draft: Draft) -> bool:

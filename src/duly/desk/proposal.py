@@ -8,6 +8,7 @@ Law 2  It is adopted by its hash, which covers the text and the version that it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import unified_diff
@@ -17,6 +18,7 @@ from typing import Final
 from duly.desk import deploy
 from duly.desk.base import USER, Desk, HasDesk
 from duly.desk.deploy import Adopted, GivenSource
+from duly.desk.grant import read_given
 from duly.desk.record import Deployed
 from duly.desk.sight import Sight
 from duly.engine import draft as drafts
@@ -123,27 +125,36 @@ class SourceProposals(HasDesk):
 
     @act(scope=Scope.DECIDE, example={"proposal": HASH})
     async def adopt(
-        self, proposal: str, *, grant: bool = False, replay: bool = False, by: str = USER
+        self,
+        proposal: str,
+        *,
+        grant: bool = False,
+        replay: bool = False,
+        rights: Mapping[str, str] | None = None,
+        by: str = USER,
     ) -> Deployed:
         """Make a proposed source the active version of its workflow, by its hash.
 
         It is refused if another version became active meanwhile, and to the token that proposed it.
         `grant` allows every capability it uses; `replay` allows a version that does things again,
-        because a producer with a state or a topic with events has another name now.
+        because a producer with a state or a topic with events has another name now. `rights` allows
+        what it names, each with what was shown of it, as for a deploy.
         """
-        # Rules: M6, G4, W9.
+        # Rules: M6, G4, W9, A2.
+        given = read_given(grant=grant, rights=rights)
         desk = self._desk()
         by = desk.action(by, "adopt").by
         row = await desk.look(partial(stored.get_proposal, proposal=str(proposal)))
         check_adopter(row.author, by, row.hash)
         source = Source(Language(row.language), row.source, f"{row.workflow} {row.hash[:8]}")
         draft = await deploy.examine(desk, source, strict=False)
+        given.check(draft.capabilities)
         renames = await deploy.find_renames(desk, draft)
         if not replay:
             drafts.refuse(source, renames, strict=True)
         draft = replace(draft, findings=tidy((*draft.findings, *renames)))
         adopted = Adopted(row.hash, row.author, row.replaces)
-        return await deploy.activate(desk, draft, by=by, grant=grant, adopted=adopted)
+        return await deploy.activate(desk, draft, by=by, given=given, adopted=adopted)
 
 
 def make_row(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -32,6 +33,7 @@ from duly.script.finding import Finding, found, refusing, tidy
 from duly.store.record import HandlerSpec, Origin, TopicSpec, VersionSpec
 from duly.store.workflow import Deployment
 
+NO_GRANTS: Final[Mapping[str, str | None]] = MappingProxyType({})
 EXTRACT_BYTES_MAX: Final = 16 * 1024 * 1024  # what is extracted is bounded by the source's length
 
 
@@ -181,7 +183,7 @@ def deployment_of(
     workflow_id: str,
     replaces: str | None,
     timezone: str,
-    grants: tuple[str, ...] = (),
+    grants: Mapping[str, str | None] = NO_GRANTS,
 ) -> Deployment:
     """Spell the activation of a version: what the scheduler will use, over what it replaces."""
     declaration = draft.declaration

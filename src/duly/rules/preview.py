@@ -88,10 +88,11 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """When a workflow lost a capability, and who took it."""
+    """When a workflow last lost a capability, who took it, and how often it was lost by now."""
 
     at: datetime
     by: str
+    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,14 @@ class AskedFor:
     """A capability that a source uses; `changes` says that tools of it change something.
 
     `taken_back` is when it was last revoked, or removed together with its workflow, and by whom.
+    `seen` is a word for all that stands of it: what is allowed by what was shown carries it.
     """
 
     capability: str
     is_granted: bool
     changes: bool
     taken_back: TakenBack | None = None
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

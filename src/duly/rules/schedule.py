@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -230,6 +230,18 @@ def _place_ms(minute: datetime, zone_rules: ZoneInfo) -> int:
 def moment(at_ms: int) -> datetime:
     """Read stored milliseconds as people do: a time with a zone, which is UTC."""
     return _EPOCH + at_ms * _MILLISECOND
+
+
+def read_moment(given: object, path: str) -> int:
+    """Read a time with its zone, in milliseconds."""
+    try:
+        at = datetime.fromisoformat(cast("str", given))
+        if at.utcoffset() is not None:
+            # A time at the end of the calendar may have no time in UTC.
+            return round(at.astimezone(UTC).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise Invalid(code="wrong_value", path=path, facts={"wanted": "aware_time"})
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -84,9 +84,10 @@ class HookFault(StrEnum):
     WRONG_SIGNATURE = "wrong_signature"
     NO_ID = "no_id"
     NOT_TAKEN = "not_taken"  # it proved who sent it, and can be no event
-    WRONG_TYPE = "wrong_type"  # this and the next two are those of `UnreadFault`
+    WRONG_TYPE = "wrong_type"  # this and the next three are those of `UnreadFault`
     TOO_LONG = "too_long"
     UNREADABLE = "unreadable"
+    TOO_FAST = "too_fast"
 
 
 class UnreadFault(StrEnum):
@@ -95,6 +96,7 @@ class UnreadFault(StrEnum):
     WRONG_TYPE = "wrong_type"
     TOO_LONG = "too_long"
     UNREADABLE = "unreadable"
+    TOO_FAST = "too_fast"
 
 
 POSTS_MAX: Final = 1_000_000  # that were refused unread, in one sum

@@ -14,6 +14,7 @@ from duly.store import (
     delivery,
     event,
     forgetting,
+    granted,
     ingress,
     lane,
     ledger,
@@ -61,9 +62,10 @@ class Store:
     set_paused = barrier(workflow.set_paused)
     run_now = barrier(workflow.run_now)
     remove = barrier(workflow.remove)
-    grant = barrier(workflow.grant)
-    choose_asks = barrier(workflow.choose_asks)
-    revoke = barrier(workflow.revoke)
+    grant = barrier(granted.grant)
+    grant_lacking = barrier(granted.grant_lacking)
+    choose_asks = barrier(granted.choose_asks)
+    revoke = barrier(granted.revoke)
     reconnect = barrier(workflow.reconnect)
     set_secret = barrier(workflow.set_secret)
     swap_secret = barrier(workflow.swap_secret)

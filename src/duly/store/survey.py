@@ -7,17 +7,19 @@ Law 2  No count goes further than its bound, so a look costs the same for any hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from duly.rules.blind import BlindCause
 from duly.rules.lease import Uncompared
+from duly.rules.right import Right
 from duly.rules.schedule import HOUR_MS
 from duly.rules.turn import HandlerOutlook
 from duly.store.base import Row, Transaction
 from duly.store.claim import find_uncompared
+from duly.store.granted import list_rights
 from duly.store.parameter import as_rows, as_set
 from duly.store.people import GrantRow, TopicRow
 from duly.store.record import HandlerRow, MutationRow, RunRow, WorkflowRow
@@ -166,6 +168,10 @@ class Survey:
     def grants(self, workflow_id: str) -> tuple[GrantRow, ...]:
         """Return the envelope of a workflow (A1)."""
         return tuple(GrantRow(*row) for row in self._of(workflow_id, "survey_grants"))
+
+    def rights(self, places: Sequence[tuple[str, str, str]]) -> tuple[Right, ...]:
+        """Return what stands of rights that runs wait for (A6)."""
+        return list_rights(self.tx, places) if places else ()
 
     def allowed(self, workflow_id: str, *, now: int) -> frozenset[tuple[str, str]]:
         """Return the tools, each with its version, that an allowance may still cover (A3)."""

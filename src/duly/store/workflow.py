@@ -1,21 +1,20 @@
-"""Workflows: deploy, propose, pause, run now, remove, grant and secrets (W, A)."""
+"""Workflows: deploy, propose, pause, run now, remove and secrets (W, A)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, cast
+from dataclasses import dataclass, field
 
 from duly.errors import NotFound, RequestRefused, Stale, see
 from duly.rules.lifecycle import Counts, act, is_dropped_by_pause
-from duly.rules.permission import keep_asks, read_grant, write_matching
 from duly.rules.rename import Kept, Rename, Renamed, find_rename
 from duly.rules.schedule import Schedule, next_run_at_on_deploy, parse, run_now_refusal
-from duly.rules.value import Json, decode, encode, nearest
+from duly.rules.value import decode, nearest
 from duly.rules.verb import Scope, check_right, right_to_resume
 from duly.rules.word import Act, Kind, Status
 from duly.store import people, statements
 from duly.store.base import Transaction, stale
+from duly.store.granted import give_lacking
 from duly.store.ingress import change_ingress, ingress_of
 from duly.store.parameter import as_set
 from duly.store.proposal import take_proposal
@@ -29,15 +28,13 @@ from duly.store.record import (
 )
 from duly.store.run import end_run, follow_run
 
-MATCHING_BYTES_MAX: Final = 64 * 1024  # of what stands with a grant
-
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """A version to activate; `replaces` is the one that must still be active, if there is one.
 
-    `grants` are the capabilities a person gives with it, with no limit (A2). `adopts` is the
-    proposal that it was, which ends with it (M6).
+    `grants` are the capabilities a person gives with it, with no limit, each with the word for what
+    was shown of it, if it was (A2). `adopts` is the proposal that it was, which ends with it (M6).
     """
 
     workflow_id: str
@@ -46,7 +43,7 @@ class Deployment:
     version: VersionSpec
     handlers: tuple[HandlerSpec, ...]
     topics: tuple[TopicSpec, ...]
-    grants: tuple[str, ...] = ()
+    grants: Mapping[str, str | None] = field(default_factory=dict)
     timezone: str = "UTC"  # of cron patterns that name none (S2)
     adopts: str | None = None
 
@@ -86,11 +83,7 @@ def deploy(
         take_proposal(tx, deployment.adopts)
     insert_version(tx, workflow_id, version, activated_at=now, now=now)
     declare(tx, deployment, now)
-    # One that was given meanwhile keeps its limits, and when it asks (A1, A3).
-    held = {row[0] for row in tx.all("list_grants", workflow_id=workflow_id)}
-    for capability in (each for each in deployment.grants if each not in held):
-        _put_grant(tx, workflow_id, capability, None, "{}", action.by, now)
-        tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
+    give_lacking(tx, workflow_id, deployment.name, deployment.grants, by=action.by, now=now)
     statements.note(tx, action, now, workflow_id=workflow_id, target=version.version)
     followed = _follow_failed(tx, workflow_id, version.origin, successor_id, now)
     statements.announce(tx, announce, now)
@@ -236,96 +229,6 @@ def remove(
     return closed
 
 
-def grant(
-    tx: Transaction,
-    workflow_id: str,
-    capability: str,
-    *,
-    mutations_per_day: int | None = None,
-    matching: str = "{}",
-    keeps_asks: bool = False,
-    only_lacking: bool = False,
-    action: Action,
-    now: int,
-) -> str | None:
-    """Allow a capability (A1); an open run that waits for it is due now and answered (F4).
-
-    With `keeps_asks` it asks as the grant asked that it replaces (A3); with `only_lacking` a grant
-    that is there stays as it is.
-    """
-    statements.look(tx, workflow_id)
-    held = people.find_grant(tx, workflow_id, capability)
-    if held is not None and only_lacking:
-        return None
-    if held is not None and keeps_asks:
-        kept = {**_read_matching(matching), **keep_asks(_read_matching(held.matching))}
-        matching = encode(kept, "where", limit_bytes=MATCHING_BYTES_MAX)
-    _put_grant(tx, workflow_id, capability, mutations_per_day, matching, action.by, now)
-    statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
-    woken = tx.one("wake_granted_run", workflow_id=workflow_id, capability=capability, now=now)
-    return None if woken is None else str(woken[0])
-
-
-def choose_asks(
-    tx: Transaction,
-    workflow_id: str,
-    capability: str,
-    *,
-    asks: Mapping[str, str],
-    seen: Mapping[str, str],
-    action: Action,
-    now: int,
-) -> bool:
-    """Keep when a person is asked before the changes of a grant, and nothing else of it (A3).
-
-    It is refused if what stands for these tools is not what was shown (`seen`): no choice is taken
-    back unseen. Return whether it changed anything.
-    """
-    name = statements.look(tx, workflow_id).name
-    held = people.find_grant(tx, workflow_id, capability)
-    if held is None:
-        raise _no_grant(capability, name)
-    grant = read_grant(capability, held.mutations_per_day, _read_matching(held.matching))
-    now_asks = {tool: grant.asks.get(tool, "") for tool in asks}
-    if now_asks == asks:
-        return False
-    if now_asks != seen:
-        raise RequestRefused(
-            code="chosen_meanwhile",
-            subject=capability,
-            facts={"workflow": name},
-            next=see("grants", workflow=name),
-        )
-    rules = {tool: word for tool, word in {**grant.asks, **asks}.items() if word}
-    matching = encode(
-        write_matching(replace(grant, asks=rules)), "asks", limit_bytes=MATCHING_BYTES_MAX
-    )
-    here = {"workflow_id": workflow_id, "capability": capability}
-    tx.change("choose_asks", f"The grant of {capability}", 1, **here, matching=matching)
-    statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
-    return True
-
-
-def _read_matching(text: str) -> dict[str, Json]:
-    return cast("dict[str, Json]", decode(text))
-
-
-def _no_grant(capability: str, workflow: str) -> NotFound:
-    facts = {"workflow": workflow}
-    return NotFound(
-        code="no_grant", subject=capability, facts=facts, next=see("actions", workflow=workflow)
-    )
-
-
-def revoke(tx: Transaction, workflow_id: str, capability: str, *, action: Action, now: int) -> None:
-    """Take a capability back."""
-    name = statements.look(tx, workflow_id).name
-    if not tx.run("drop_grant", workflow_id=workflow_id, capability=capability):
-        raise _no_grant(capability, name)
-    tx.write("unbind_workflow", id=workflow_id)
-    statements.note(tx, action, now, workflow_id=workflow_id, target=capability)
-
-
 def reconnect(tx: Transaction, connector: str, *, action: Action, now: int) -> tuple[str, ...]:
     """Make every open run that waits for this connection due now (F4); return their ids."""
     statements.note(tx, action, now, workflow_id=None, target=connector)
@@ -367,26 +270,6 @@ def swap_secret(tx: Transaction, connector: str, name: str, before: str, sealed:
     """
     here = {"connector": connector, "name": name}
     return tx.run("reseal_secret", **here, old_sealed=before, sealed=sealed) == 1
-
-
-def _put_grant(
-    tx: Transaction,
-    workflow_id: str,
-    capability: str,
-    mutations_per_day: int | None,
-    matching: str,
-    by: str,
-    now: int,
-) -> None:
-    tx.write(
-        "put_grant",
-        workflow_id=workflow_id,
-        capability=capability,
-        mutations_per_day=mutations_per_day,
-        matching=matching,
-        by=by,
-        now=now,
-    )
 
 
 def insert_version(

@@ -83,6 +83,8 @@ WANTED: Final[Mapping[str, str]] = {
     "folder_of_data": "a folder that holds nothing of the project itself",
     "function": "a function",
     "rule_by_tool": 'a rule for each tool, as in {{"table.insert": "always"}}',
+    "seen_word": "the word that stood with it, `seen`",
+    "word_by_capability": "for each capability the word that stood with it, `seen` of a preview",
     "glob_by_argument": 'a glob for each argument, as in {{"to": "*@acme.com"}}',
     "host_name": "the name of a host, such as imap.example.com",
     "hash": "the hash that was shown with the call",

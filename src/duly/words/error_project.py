@@ -262,6 +262,10 @@ PAGE: Final[Mapping[str, Pair]] = {
         'A webhook of "{workflow}" is open for "{subject}" already (sender: {sender}).',
         "Let its sender post there; or say `replace`: its old key and secret then stop at once.",
     ),
+    "hook_changed": (
+        'The webhook of "{workflow}" for "{subject}" is another one than was shown, or was closed.',
+        "Nothing was changed now. Look at what is open, and decide again.",
+    ),
     "hook_id_missing": (
         'This webhook is not taken: its id must stand in the {place} "{name}", and is not there.',
         "Send a text or a whole number there, or open the webhook with another place for the id.",

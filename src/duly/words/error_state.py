@@ -121,6 +121,13 @@ REQUESTS: Final[Mapping[str, Pair]] = {
         ),
         "Look at the choice that holds now, and choose again.",
     ),
+    "right_changed": (
+        (
+            'What "{workflow}" may do by "{subject}" was changed since it was shown: it was given, '
+            "limited or taken back. It is left as it is now."
+        ),
+        "Look at what stands now, and decide again.",
+    ),
     "deployed_meanwhile": (
         'Another caller deployed "{subject}" at the same moment; nothing was stored here.',
         "Look at the version that is active now, then deploy again.",

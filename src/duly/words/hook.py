@@ -36,6 +36,7 @@ REFUSED: Final = {
     "wrong_type": "it did not say that it is JSON",
     "too_long": "it was too long",
     "unreadable": "it did not come whole, or is no text",
+    "too_fast": "its sender posted too often at once, and was told when to come again",
 }
 SENDERS: Final = {
     "standard": "a form or any service (secret address, or Standard Webhooks)",

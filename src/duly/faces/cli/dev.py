@@ -132,9 +132,11 @@ class Watch:
             log.warning("%s", visible(error))
             return
         source = Source(read.language, read.text, self._call(path), _whole(path))
-        how = {"grant": self.is_granted, "strict": self.is_strict}
+        is_granted, is_strict = self.is_granted, self.is_strict
         try:
-            deployed = await host.deploy(source, by=self.by, **how, again=False)
+            deployed = await host.deploy(
+                source, by=self.by, grant=is_granted, strict=is_strict, again=False
+            )
         except NotDeployed as error:
             self._tell_refused(path, error)
         except DulyError as error:

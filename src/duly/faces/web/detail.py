@@ -131,23 +131,24 @@ async def proposal(request: Request) -> Sheet:
     each = told["proposal"]
     may_try = visit.may(f"/act/{ADOPT}")
     is_tried = may_try and request.query_params.get(TRIED) == "1"
-    shown = await _preview(visit, told, is_tried=is_tried) if visit.may(PREVIEW) else ""
+    shown: Any = await _preview(visit, told, is_tried=is_tried) if visit.may(PREVIEW) else {}
+    lacks = [one for one in shown.get("capabilities", ()) if not one["is_granted"]]
     past: Any = None
     if is_tried and each["current"] and each["replaces"]:
         past = await visit.session.call("what_if", workflow=each["workflow"], source=_source(told))
-    facts = {"each": each, **told, "preview": shown, "past": past}
+    facts = {"each": each, **told, "preview": shown.get("text", ""), "past": past, "lacks": lacks}
+    facts["rights"] = {one["capability"]: one["seen"] for one in lacks}
     facts["foreign"] = await ask_foreign(visit)
     return Sheet("proposal.html", {**facts, "may_try": may_try, "is_tried": is_tried})
 
 
-async def _preview(visit: Visit, told: Any, *, is_tried: bool) -> str:
+async def _preview(visit: Visit, told: Any, *, is_tried: bool) -> Any:
     """Say in words what a proposed source will do; where it cannot be read, say why (M9)."""
     given = {"text_only": not is_tried, "grant": is_tried}
     try:
-        shown: Any = await visit.session.call("preview", source=_source(told), **given)
+        return await visit.session.call("preview", source=_source(told), **given)
     except DulyError as error:
-        return str(error)
-    return str(shown["text"])
+        return {"text": str(error)}
 
 
 def _source(told: Any) -> dict[str, Json]:

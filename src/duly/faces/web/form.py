@@ -26,12 +26,13 @@ from duly.api.registry import Scope, Verb
 from duly.api.session import Session
 from duly.api.value import Json
 from duly.errors import DulyError, Invalid, short
-from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments
+from duly.faces.web.body import BODY_BYTES_MAX, Large, read_arguments, read_pairs
 from duly.faces.web.guard import Endpoint, Entry, visit_of
 from duly.faces.web.hook import find_reach
-from duly.faces.web.look import refuse, render
+from duly.faces.web.look import Sheet, refuse, render
 from duly.faces.web.query import DID, ROWS
 from duly.faces.web.sign import SEE_OTHER, read_form
+from duly.faces.web.stream import still
 from duly.faces.web.verb import compare
 from duly.words.done import say_curl, tell_done
 
@@ -44,6 +45,8 @@ DECIDES: Final = ("approve", "reject")
 DEPLOY: Final = "deploy"
 ANYWAY: Final = "anyway"  # a source is deployed whose connections are not all here
 CONFLICT: Final = 409
+ADOPT: Final = "adopt"
+RIGHT: Final = ("workflow", "capability")  # what names one
 PUBLISH: Final = "publish"
 WRITE: Final = "write"  # what was written is a proposal, and shown as one
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # what a phone cannot reach
@@ -80,6 +83,7 @@ def list_entries(verbs: Mapping[str, Verb]) -> Iterator[Entry]:
     for verb in verbs.values():
         if not verb.is_question:
             yield Entry(f"/act/{verb.name}", _form_of(verb, large), {"POST": verb.scope})
+    yield Entry("/right", still(look_at_right), {"GET": Scope.DECIDE})
     yield Entry("/approve", approve, {"POST": Scope.DECIDE})
     yield Entry("/skip", skip, {"POST": Scope.DECIDE})
 
@@ -97,15 +101,16 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         args: dict[str, Json] = {}
         try:
             args = _read(verb, _with_id(verb, form))
-            if verb.name == DEPLOY and args.get("grant"):
-                # Only the form of a preview names what it allows (`script.py`, law 4).
-                raise Invalid(code="missing", path="asked", facts={"of": DEPLOY})
+            _check_unseen(verb, args)
             asks = verb.name == DEPLOY and not is_sure
             if asks and (lacking := await _find_lacking(session, args)):
                 given = {"lacking": lacking, "args": args, "back": back}
                 return render(request, "lacking.html", CONFLICT, **given)
             answer: Any = await session.call(verb.name, **args)
         except DulyError as error:
+            if error.code == "right_changed" and verb.name == "grant":
+                facts = await _show_right(session, args, back, is_changed=True)
+                return render(request, "grant.html", CONFLICT, **facts)
             is_changed = error.code == "not_as_shown"
             sides = await compare(session, error, args) if is_changed else {}
             return refuse(request, error, sides)
@@ -125,6 +130,35 @@ def _form_of(verb: Verb, large: Large) -> Endpoint:
         return go(request, back, did=str(args["mutation"]) if verb.name in DECIDES else "")
 
     return endpoint
+
+
+def _check_unseen(verb: Verb, args: Mapping[str, Json]) -> None:
+    """Refuse what gives or replaces something without saying what was shown of it (law 2)."""
+    path = None
+    if verb.name in (DEPLOY, ADOPT) and args.get("grant"):
+        path = "rights"
+    if verb.name == HOOK and args.get("replace") and args.get("over") is None:
+        path = "over"
+    if path is not None:
+        raise Invalid(code="missing", path=path, facts={"of": verb.name})
+
+
+async def look_at_right(request: Request) -> Sheet:
+    """Show what stands of a right before it is given, or limited in another way."""
+    query = dict(read_pairs(request.url.query))
+    for each in RIGHT:
+        if not query.get(each):
+            raise Invalid(code="missing", path=each, facts={"of": "right"})
+    back = f"w/{query['workflow']}/setup"
+    session = visit_of(request).session
+    return Sheet("grant.html", await _show_right(session, query, back, is_changed=False))
+
+
+async def _show_right(
+    session: Session, args: Mapping[str, Any], back: str, *, is_changed: bool
+) -> dict[str, Any]:
+    each: Any = await session.call("right", **{name: args[name] for name in RIGHT})
+    return {"each": each, "back": back, "is_changed": is_changed}
 
 
 async def _find_lacking(session: Session, args: Mapping[str, Json]) -> list[str]:

@@ -119,7 +119,7 @@ class Entry:
 
     `is_form` marks what a browser sends without being signed in: it must come from our own page.
     `actor` and `right` are those of a caller that needs no sign-in; the host judges what it brings.
-    `rate` is how often such a caller may come.
+    `rate` is how often such a caller may come; `too_fast` hears of one who came more often.
     """
 
     path: str
@@ -129,6 +129,7 @@ class Entry:
     actor: str = UNSIGNED
     right: Right = Right.READ
     rate: Rate = STRANGER
+    too_fast: Callable[[Request, DulyError, Session], None] | None = None
 
     @property
     def route(self) -> Route:
@@ -216,7 +217,7 @@ class Guard:
         if need is not OPEN and self._has_sign_in:
             caller = await self._identify(request, cookie)
         elif need is OPEN and entry is not None:
-            self._rates.take(entry.rate, _client_of(request))
+            self._take(entry, request)
         if entry is None:
             raise NotFound(code="no_page", subject=short(request.url.path))
         if method not in entry.needs:
@@ -250,6 +251,15 @@ class Guard:
             self._place.hooks_at,
         )
         return entry
+
+    def _take(self, entry: Entry, request: Request) -> None:
+        """Count a request that needs no sign-in; who owns the entry may hear of one too many."""
+        try:
+            self._rates.take(entry.rate, _client_of(request))
+        except RequestRefused as error:
+            if entry.too_fast is not None:
+                entry.too_fast(request, error, self._door.signed(entry.actor, entry.right))
+            raise
 
     def _may(self, caller: Caller | None, path: str) -> bool:
         """Tell whether there is a route that a caller may use, by any of its methods."""

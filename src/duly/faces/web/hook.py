@@ -1,7 +1,7 @@
 """Webhooks: `POST /hooks/WORKFLOW/TOPIC`, signed, or with a key behind a further slash (G12).
 
-Law 1  Nothing is judged here but the type and the size of the body. The host has the secrets and
-       decides (G8).
+Law 1  Nothing is judged here but the type and the size of the body, and how often a sender comes.
+       The host has the secrets and decides (G8).
 Law 2  What is refused here is told to the host, for the owner of the webhook: as sums, a few a
        second, and without the sender waiting for it. A sum stays until the host has taken it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -43,6 +43,7 @@ FINE: Final = 200
 WHY: Final[Mapping[str, UnreadFault]] = {
     "wrong_media_type": UnreadFault.WRONG_TYPE,
     "body_too_long": UnreadFault.TOO_LONG,
+    "too_fast": UnreadFault.TOO_FAST,
 }
 A_KEY: Final = "-"  # in place of the one that was sent: the host asks only whether there is one
 SUMS_MAX: Final = 1000  # of different places; what comes beside them is not counted
@@ -75,9 +76,11 @@ def find_reach(request: Request) -> Reach:
 
 def list_entries() -> Iterator[Entry]:
     """Make the entries of webhooks; a sender signs each message, and signs in never."""
-    receive = _endpoint(Large())
+    unread = UnreadPosts()
+    receive = _endpoint(Large(), unread)
+    how: Any = {"actor": WEBHOOK, "right": Scope.AGENT, "rate": SENDER, "too_fast": unread.note}
     for path in ("/hooks/{workflow}/{topic}", "/hooks/{workflow}/{topic}/{key}"):
-        yield Entry(path, receive, {"POST": OPEN}, actor=WEBHOOK, right=Scope.AGENT, rate=SENDER)
+        yield Entry(path, receive, {"POST": OPEN}, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class UnreadPosts:
     sums: dict[_Place, int] = field(default_factory=dict)
     telling: asyncio.Task[None] | None = None
 
-    def note(self, request: Request, error: DulyError) -> None:
+    def note(self, request: Request, error: DulyError, session: Session) -> None:
         """Count a post by its place and its reason, and see that the host is told."""
         params = request.path_params
         signed = tuple(sorted(each for each in HOOK_HEADERS if each in request.headers))
@@ -107,7 +110,7 @@ class UnreadPosts:
         if place in self.sums or len(self.sums) < SUMS_MAX:
             self.sums[place] = self.sums.get(place, 0) + 1
         if self.telling is None or self.telling.done():
-            self.telling = asyncio.ensure_future(self._tell(visit_of(request).session))
+            self.telling = asyncio.ensure_future(self._tell(session))
 
     async def _tell(self, session: Session) -> None:
         env = Loop()
@@ -139,15 +142,13 @@ class UnreadPosts:
         return True
 
 
-def _endpoint(large: Large) -> Endpoint:
-    unread = UnreadPosts()
-
+def _endpoint(large: Large, unread: UnreadPosts) -> Endpoint:
     async def receive(request: Request) -> Response:
         """Hand a message to the host; it is answered when it is on the disk."""
         try:
             body = read_text(await read_body(request, JSON, HOOK_BYTES_MAX))
         except DulyError as error:
-            unread.note(request, error)
+            unread.note(request, error, visit_of(request).session)
             raise
         async with large.turn(len(body)):
             return await _receive(request, body)

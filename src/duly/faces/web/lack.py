@@ -22,14 +22,17 @@ class Lacks:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
-    async def find(self, session: Session, each: Mapping[str, Any]) -> list[str]:
-        """List the capabilities that a workflow uses and was not granted."""
+    async def find(self, session: Session, each: Mapping[str, Any]) -> list[Any]:
+        """List what a workflow uses and was not granted, each with what stands of that right."""
         used = await self._uses(session, each)
         if not used:
             return []
         grants: Any = await session.call("grants", workflow=each["name"])
         granted = {one["capability"] for one in grants}
-        return [one for one in used if one not in granted]
+        lacking = [one for one in used if one not in granted]
+        return [
+            await session.call("right", workflow=each["name"], capability=one) for one in lacking
+        ]
 
     async def _uses(self, session: Session, each: Mapping[str, Any]) -> tuple[str, ...]:
         # A name that was freed begins again with the same version: the time tells them apart.

@@ -62,6 +62,7 @@ class Asked:
     is_granted: bool
     is_ticked: bool
     taken_back: Mapping[str, Any] | None
+    seen: str
     asks: tuple[Mapping[str, Any], ...]
 
     @property
@@ -139,14 +140,14 @@ async def _deploy(request: Request, form: Mapping[str, str]) -> Response:
         return render(request, "script.html", UNFIT, **{**told, "unallowed": left})
     # Asked more before a run of the new version begins; asked less only if it was deployed (A3).
     await _choose(session, told, chosen, is_less=False)
-    is_at_once = is_whole and not chosen.keys() & {*allowed}
-    made: Any = await session.call("deploy", source=told["source"], grant=is_at_once, again=False)
+    seen: dict[str, Json] = {each.capability: each.seen for each in lacking}
+    rights: dict[str, Json] = {each: seen[each] for each in allowed if each not in chosen}
+    made: Any = await session.call("deploy", source=told["source"], rights=rights, again=False)
     # A run that begins before its grant waits, and goes on with it (F4).
-    for each in () if is_at_once else allowed:
-        rules: dict[str, Json] = {t: word for t, word in chosen.get(each, {}).items() if word}
-        # Rules that a grant has which was given since it was shown are not taken back.
-        asks: dict[str, Json] = {"asks": rules} if rules else {}
-        await session.call("grant", workflow=made["workflow"], capability=each, **asks)
+    for each in (one for one in allowed if one in chosen):
+        rules: dict[str, Json] = {tool: word for tool, word in chosen[each].items() if word}
+        given: dict[str, Json] = {"asks": rules, "seen": seen[each]}
+        await session.call("grant", workflow=made["workflow"], capability=each, **given)
     await _choose(session, told, chosen, is_less=True)
     back = form.get(BACK) or f"w/{made['workflow']}"
     if made["new"]:
@@ -252,6 +253,7 @@ def _list_asked(preview: Mapping[str, Any], given: Mapping[str, str]) -> list[As
             is_granted=each["is_granted"],
             is_ticked=f"{ALLOW}{each['capability']}" in given,
             taken_back=each["taken_back"],
+            seen=each["seen"],
             asks=tuple(
                 {**one["asks"], "typed": given.get(f"{ASKS}{one['tool']}", one["asks"]["chosen"])}
                 for one in preview["changes"]

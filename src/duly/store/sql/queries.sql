@@ -132,8 +132,10 @@ update run set due_at = :now, updated_at = :now where open = 1 and waits = 'conn
   and (waits_on = :connector or substr(waits_on, 1, length(:connector) + 1) = :connector || '.') returning id
 
 -- put_secret
--- Sealed before it comes here (A5). Another secret has another time, also when the clock was set back (K10).
-insert into secret (connector, name, sealed, set_at) values (:connector, :name, :sealed, :now)
+-- Sealed before it comes here (A5). What takes the place of one that is gone is not kept. Another secret has another time, also when the clock was set back (K10).
+insert into secret (connector, name, sealed, set_at)
+select :connector, :name, :sealed, cast(:now as bigint)
+where coalesce(cast(:over as text), '') = '' or exists (select 1 from secret s where s.connector = :connector and s.name = :name)
 on conflict (connector, name) do update set sealed = excluded.sealed,
   set_at = case when excluded.set_at > secret.set_at then excluded.set_at else secret.set_at + 1 end
   where cast(:over as text) is null or secret.sealed = :over

@@ -162,6 +162,15 @@ where a.target = i.key and a.workflow_id = :workflow_id order by a.id limit :lim
 select a.id, a.at, a.by, a.verb, a.workflow_id, a.target, a.detail from json_each(:targets) i cross join action a
 where a.id = (select l.id from action l where l.target = i.key and l.workflow_id = :workflow_id and l.verb = :verb order by l.id desc limit 1)
 
+-- list_rights
+-- What stands of each right: its limits, how often it was taken from its workflow, and how often a workflow of the name was removed; workflows are few (A1, A6). The scans are over the set, over what was done to each, and of workflow.
+select i.value ->> 0, i.value ->> 2, g.mutations_per_day, g.matching,
+  (select count(*) from action a where a.target = i.value ->> 2 and a.workflow_id = i.value ->> 0 and a.verb = 'revoke'),
+  (select max(a.id) from action a where a.target = i.value ->> 2 and a.workflow_id = i.value ->> 0 and a.verb = 'revoke'),
+  (select count(*) from workflow r where r.name = i.value ->> 1 and r.removed_at is not null),
+  (select max(r.id) from workflow r where r.name = i.value ->> 1 and r.removed_at is not null)
+from json_each(:places) i left join granted g on g.workflow_id = i.value ->> 0 and g.capability = i.value ->> 2
+
 -- survey_waiting
 -- How much waits in each topic, no further than the limit, and since when the first of it (U1). What a topic without a consumer holds beyond what was work is an output (W9).
 -- The scans are over the set and over what a limit cuts.
