@@ -28,7 +28,9 @@ EXHAUSTIONS: tuple[Attack, ...] = tuple(
         (
             "a module that never finishes loading",
             "top-level await waits for what nobody sends",
-            Program(module="await new Promise(() => {});", says="never happens|not read to its end"),
+            Program(
+                module="await new Promise(() => {});", says="never happens|not read to its end"
+            ),
             Program(module="import time\ntime.sleep(10 ** 9)", says="longer than"),
         ),
         (
