@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from duly.bus.cause import follow
 from duly.desk.base import Desk, find, find_version
 from duly.desk.connection import Proofs
-from duly.desk.grant import Given
+from duly.desk.grant import RightsGiven
 from duly.desk.record import Deployed
 from duly.engine import draft as drafts
 from duly.engine.announcements import Announcements
@@ -67,7 +67,7 @@ async def deploy(
     source: GivenSource,
     *,
     by: str,
-    given: Given,
+    given: RightsGiven,
     strict: bool,
     again: bool,
     replay: bool = False,
@@ -98,7 +98,7 @@ async def deploy(
         return active
 
 
-async def _leave(desk: Desk, draft: Draft, *, by: str, given: Given) -> Deployed | None:
+async def _leave(desk: Desk, draft: Draft, *, by: str, given: RightsGiven) -> Deployed | None:
     """Leave the active version as it is, if it has exactly this text; grant only what it lacks."""
     store, name = desk.parts.store, draft.declaration.name
     current = await store.find_workflow(name)
@@ -132,7 +132,7 @@ async def rollback(desk: Desk, workflow: str, version: str, *, by: str) -> Deplo
     draft = await examine(desk, source, strict=False)
     # A person named the version, and that is the word of consent (W9).
     draft = replace(draft, findings=tidy((*draft.findings, *await find_renames(desk, draft))))
-    return await activate(desk, draft, by=by, given=Given(), back=Back(version, active))
+    return await activate(desk, draft, by=by, given=RightsGiven(), back=Back(version, active))
 
 
 def _old_version(tx: Transaction, workflow: str, version: str) -> tuple[VersionRow, str | None]:
@@ -153,7 +153,7 @@ async def activate(
     draft: Draft,
     *,
     by: str,
-    given: Given,
+    given: RightsGiven,
     back: Back | None = None,
     adopted: Adopted | None = None,
 ) -> Deployed:

@@ -69,7 +69,7 @@ def find_tools(catalog: Catalog, capability: object) -> list[Tool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RightsGiven:
     """What is allowed with a version: all that it uses, or what was shown of these rights."""
 
     all: bool = False
@@ -86,13 +86,13 @@ class Given:
         return {each: self.seen.get(each) for each in lacking if self.all or each in self.seen}
 
 
-def read_given(*, grant: bool, rights: object) -> Given:
+def read_given(*, grant: bool, rights: object) -> RightsGiven:
     """Read what is to be allowed with a version."""
     if rights is None:
-        return Given(grant)
+        return RightsGiven(grant)
     if not isinstance(rights, Mapping) or not all(isinstance(e, str) for e in rights.values()):
         raise Invalid(code="wrong_value", path="rights", facts={"wanted": "word_by_capability"})
-    return Given(grant, dict(rights))
+    return RightsGiven(grant, dict(rights))
 
 
 def check_seen(seen: object) -> str | None:
