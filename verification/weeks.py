@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, cast
 from duly.config import Policy
 from duly.connectors.registry import Registry
 from duly.desk.deploy import Draft, activate
-from duly.desk.grant import Given
+from duly.desk.grant import RightsGiven
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.host import CLOSE_S
@@ -293,7 +293,7 @@ class _Weeks:
             loaded = await parts.sandbox.load(source, parts.outside.catalog)
             used = (parts.outside.catalog.find(each).capability for each in tools(name))
             draft = Draft(source, loaded.declaration, (), {}, frozenset(used))
-            await activate(self._host.desk, draft, by="person", given=Given(all=True))
+            await activate(self._host.desk, draft, by="person", given=RightsGiven(all=True))
 
     async def _close(self) -> None:
         """Stop the host as an upgrade does."""

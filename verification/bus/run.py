@@ -19,7 +19,7 @@ from duly.bus.dispatcher import Dispatcher
 from duly.config import BusSettings, Limits, Policy
 from duly.connectors.registry import Registry
 from duly.desk.deploy import Draft, activate
-from duly.desk.grant import Given
+from duly.desk.grant import RightsGiven
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
 from duly.rules.access import Step
@@ -318,7 +318,7 @@ async def _make_template(loop: VirtualLoop, *, is_heard: bool) -> Mapping[str, b
         source = script.source("reader")
         loaded = await parts.sandbox.load(source, parts.outside.catalog)
         draft = Draft(source, loaded.declaration, (), {}, frozenset())
-        await activate(host.desk, draft, by="user", given=Given())
+        await activate(host.desk, draft, by="user", given=RightsGiven())
     await backend.close()
     disk.drop()
     return {name: bytes(file.content) for name, file in disk.files.items()}

@@ -16,7 +16,7 @@ from duly.desk.approval import SEVERAL_MAX
 from duly.desk.base import Desk
 from duly.desk.commands import Commands
 from duly.desk.deploy import Back, Draft, activate
-from duly.desk.grant import Given
+from duly.desk.grant import RightsGiven
 from duly.desk.views import Views
 from duly.engine.base import Parts
 from duly.engine.scheduler import Engine
@@ -356,7 +356,7 @@ async def deploy(
 ) -> None:
     """Deploy the script of a shape, with or without leave to use its tool."""
     draft = await _draft(host, shape, tool, is_backwards=is_backwards)
-    await activate(host.desk, draft, by="user", given=Given(grant))
+    await activate(host.desk, draft, by="user", given=RightsGiven(grant))
 
 
 async def roll_back(host: Host, shape: Shape, tool: Tool) -> None:
@@ -366,7 +366,7 @@ async def roll_back(host: Host, shape: Shape, tool: Tool) -> None:
     back = Back(versions[-1].version, workflow.active_version)
     if back.to != back.over:
         draft = await _draft(host, shape, tool)
-        await activate(host.desk, draft, by="user", given=Given(), back=back)
+        await activate(host.desk, draft, by="user", given=RightsGiven(), back=back)
 
 
 async def _draft(host: Host, shape: Shape, tool: Tool, *, is_backwards: bool = False) -> Draft:
