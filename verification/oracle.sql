@@ -3,7 +3,7 @@
 
 -- oracle_runs
 -- Every run as it stands, in the order of creation: an id follows the clock, which may go back.
-select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits, version, clock_at, seed, wake_at_asked, state_before, updated_at
+select id, chain, retry_of, open, phase, status, outcome, prepared, escalated, handler, waits, version, clock_at, seed, wake_at_asked, state_before, updated_at, epoch
 from run order by rowid
 
 -- oracle_mutations

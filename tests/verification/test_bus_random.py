@@ -52,6 +52,21 @@ REGRESSIONS = {
         ),
         dice=690_296_797,
     ),
+    "a clock was set while an attempt failed, whose next time had been told by it": BusScenario(
+        topics=1,
+        events=3,
+        listeners=(
+            Listener(attempts=3, delays_s=(1, 5), habits=(Habit.EMIT_AND_RAISE,)),
+            Listener(
+                attempts=2,
+                delays_s=(0.0,),
+                habits=(Habit.RAISE, Habit.EMIT, Habit.EMIT_HERE),
+            ),
+            Listener(attempts=3, delays_s=(1.0, 5.0), rest=Habit.RAISE),
+        ),
+        actions=(BusAction(29, BusDo.CLOCK_FORWARD, 5),),
+        dice=547_197_958,
+    ),
     "the oracle remembered calls whose count the power had taken": BusScenario(
         events=2,
         crashes=(

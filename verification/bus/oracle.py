@@ -48,6 +48,9 @@ class BusOracle:
     _begun: set[int] = field(default_factory=set)  # events of which a call began in this life
     _deaths: dict[Pair, int] = field(default_factory=dict)
     _failed: dict[Pair, tuple[int, int, int]] = field(default_factory=dict)
+    # By which clock an attempt began: a next time may be told before the clock is set, and written
+    # after that.
+    _clocks: dict[Pair, int] = field(default_factory=dict)
     _uncounted: dict[Pair, int] = field(default_factory=dict)  # calls that no longer count
     _latest: dict[str, int] = field(default_factory=dict)  # by subscriber: the newest it was told
     _lanes: Lanes = field(default_factory=Lanes)
@@ -346,6 +349,7 @@ class BusOracle:
             self.say(f"the delivery of {_name(delivery)} has {delivery.attempts} attempts")
             return
         self._begun.add(pair[0])
+        self._clocks[pair] = self.jumps
         others = {other for other, each in now.deliveries.items() if each.status == "running"}
         others.discard(pair)
         if others and (pair in self._suspects or others & self._suspects):
@@ -407,7 +411,7 @@ class BusOracle:
         if delivery.status == "discarded" and not is_gone:
             self.say(f"the delivery of {_name(delivery)} is discarded, and no caller asked for it")
         if delivery.status == "waiting":
-            self._failed[pair] = self.elapsed_ms(), self.life, self.jumps
+            self._failed[pair] = self.elapsed_ms(), self.life, self._clocks.get(pair, 0)
 
     def _see_given_back(
         self, pair: Pair, delivery: DeliverySeen, listener: Listener | None, *, is_gone: bool

@@ -282,6 +282,8 @@ class Oracle:
                 self._say(f"run {run.id} has other inputs than it had pinned")
             elif run.version != later.version:
                 self._say(f"run {run.id} had version {run.version} and has {later.version}")
+            elif _is_under_way(was, run) and later.epoch not in (None, run.epoch):
+                self._say(f"run {run.id} went on where its host had died")
             elif run.status in (Status.COMMITTED, Status.ABANDONED) and later != run:
                 self._say(f"run {run.id} was {run.status} and has changed")
         if now.is_removed and not was.is_removed and was.open_run is not None:
@@ -302,6 +304,13 @@ class Oracle:
     def _say(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _is_under_way(was: Seen, run: RunSeen) -> bool:
+    """Tell whether a host works on a run; a call that is approved may be sent by the next one."""
+    row = was.held(run.id)
+    is_active = run.status == Status.ACTIVE and run.epoch is not None
+    return is_active and not (row is not None and _is_approved(row))
 
 
 def _frozen(run: RunSeen) -> tuple[object, ...]:

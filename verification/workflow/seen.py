@@ -34,6 +34,7 @@ class RunSeen(NamedTuple):
     wake_at_asked: str | None = None
     state_before: str | None = None
     updated_at: int = 0
+    epoch: int | None = None
 
 
 class MutationSeen(NamedTuple):
