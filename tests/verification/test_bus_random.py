@@ -67,6 +67,16 @@ REGRESSIONS = {
         actions=(BusAction(29, BusDo.CLOCK_FORWARD, 5),),
         dice=547_197_958,
     ),
+    "a dead letter was retried when the next event had its turn": BusScenario(
+        topics=2,
+        events=3,
+        listeners=(
+            Listener(attempts=1, delays_s=(), habits=(Habit.RAISE,)),
+            Listener(attempts=3, delays_s=(1, 5)),
+        ),
+        actions=(BusAction(0, BusDo.RETRY, 3, at="after finish_delivery", times=2),),
+        is_heard=True,
+    ),
     "the oracle remembered calls whose count the power had taken": BusScenario(
         events=2,
         crashes=(

@@ -51,6 +51,12 @@ class Lanes:
         """Begin anew with an event whose deliveries have changed."""
         self._always.pop(event_id, None)
 
+    def reopen(self, pair: Pair) -> None:
+        """Let a delivery be tried again: what its subscriber would have been told next waits."""
+        self.reopened.add(pair)
+        for names in self._always.values():
+            names.discard(pair[1])
+
     def find_wrong_turn(
         self, was: BusSeen, now: BusSeen, begun: DeliverySeen, present: frozenset[str]
     ) -> list[str]:

@@ -378,7 +378,7 @@ class BusOracle:
                     self.say(f"the retried delivery of {_name(delivery)} has not all its attempts")
                 self._uncounted[pair] = len(self.record.calls[pair])
                 self._deaths.pop(pair, None)
-                self._lanes.reopened.add(pair)
+                self._lanes.reopen(pair)
             case ("dead", "discarded") if (BusDo.DISCARD.value, pair) in self.record.asked:
                 return
             case ("waiting", "discarded") if is_gone:
