@@ -13,7 +13,8 @@ import pytest
 
 import duly
 from duly.errors import ConfigError, NotSent
-from duly.testing import ExamFailed, Report, examine, look_at_disk
+from duly.testing import ExamFailed, Report, exam, examine, look_at_disk
+from duly.testing.manners import UNSEEN
 
 
 class Diary(duly.Connector):
@@ -266,6 +267,20 @@ def test_every_way_of_lying_is_found(
     monkeypatch.setattr("duly.testing.manners.END_LIMIT_S", 0.2)
     with pytest.raises((ExamFailed, ConfigError), match=said):
         try_it(kind, tmp_path)
+
+
+def test_a_request_that_arrives_late_once_is_not_held_against_a_connector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L6: it had left before the end of its call; one that goes on by itself does so each time."""
+    real, late = exam._stop_at, [0]
+
+    async def stop_at(subject: Any, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
+        manners, is_reached = await real(subject, folder, what, at)
+        return [UNSEEN] if late and late.pop() == at else manners, is_reached
+
+    monkeypatch.setattr(exam, "_stop_at", stop_at)
+    assert try_it(Diary, tmp_path).points > 0
 
 
 def test_work_that_is_seen_to_its_end_passes(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 Law 1: a call that was told to stop, wherever it stood, ends soon, and so does a question: the host
        waits for neither without limit (L13).
 Law 2: what a call hands to threads and tasks is seen to its end: nothing is changed after it (L6).
+       A request that was on its way may arrive after the end of its call, now and then: what is
+       seen at one of a few tries only was that.
 Law 3: what it raises is an Exception whose words can be read (L13).
 """
 
@@ -20,6 +22,7 @@ from duly.env import Loop, machine_ms
 STOPS_MAX: Final = 12  # so many moments of one call are tried
 END_LIMIT_S: Final = 5.0  # how long a call may take to end after it was told to
 LINGER_S: Final = 0.05  # how long the outside is looked at after the end, for what was not seen
+UNSEEN_TRIES: Final = 3  # of a moment after which the outside was changed
 
 UNSEEN: Final = (
     "it went on where the host cannot see it: the outside was changed after the call had ended."
