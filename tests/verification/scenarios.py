@@ -29,6 +29,19 @@ REGRESSIONS = {
             Action(77_736, Do.SKIP_MUTATION, 2),
         ),
     ),
+    "a person changed a call while the host was being closed, and heard nothing": Scenario(
+        shape=Shape.FIFO,
+        tool=Tool.BLIND,
+        mails=5,
+        crashes=(PlannedCrash(1, Death.CLOSE, at="before the question"),),
+        actions=(
+            Action(0, Do.REPUBLISH, 5),
+            Action(0, Do.ALLOW, 1, at="after propose"),
+            Action(0, Do.AMEND, 6, at="after propose"),
+        ),
+        dice=398_174_627,
+        approval=Approval.ALWAYS,
+    ),
     "the oracle looked at what a dead host still saw": Scenario(
         shape=Shape.DECLINE,
         tool=Tool.BLIND,

@@ -204,7 +204,8 @@ def test_withdrawal_a_host_died_on_may_have_been_done() -> None:
     with pytest.raises(KeyboardInterrupt), allowed.withdrawal():
         raise KeyboardInterrupt
     assert list(allowed.look(PROPOSED, gone)) == []
-    assert list(allowed.look(PROPOSED, gone)) != []
+    assert list(allowed.look(PROPOSED, gone, life=1)) == []
+    assert list(allowed.look(PROPOSED, gone, life=1)) != []
 
 
 # -- What the oracle of the store adds ------------------------------------------------------------

@@ -52,7 +52,9 @@ class Consent:
     amending: int = 0  # amendments that are being carried out
     is_clock_set: bool = False  # then it is unknown whether an allowance has ended
     withdrawing: int = 0  # actions that may take a proposal away and are being carried out
-    _is_unheard: bool = False  # the host died on such an action, which may have been done
+    # The life in which such an action had no answer: it may be done until that life is over.
+    _unheard_in: int | None = None
+    _life: int = 0
     _sent: set[tuple[str, int]] = field(default_factory=set)  # every attempt that left
     _sent_at: dict[str, int] = field(default_factory=dict)  # by mutation: when it left last
     _looks: int = 0
@@ -77,7 +79,7 @@ class Consent:
         try:
             yield
         except BaseException as error:
-            self._is_unheard |= isinstance(error, UNHEARD) or not isinstance(error, Exception)
+            self._note(error)
             raise
         finally:
             self.amending -= 1
@@ -87,7 +89,7 @@ class Consent:
         is_waiting = {before.status, now.status} == {MutationStatus.PROPOSED}
         first = before.args_proposed or before.args
         is_kept = now.args_proposed == first and now.key == before.key
-        return is_waiting and is_kept and (self.amending > 0 or self._is_unheard)
+        return is_waiting and is_kept and (self.amending > 0 or self._unheard_in is not None)
 
     @contextmanager
     def withdrawal(self) -> Iterator[None]:
@@ -96,16 +98,21 @@ class Consent:
         try:
             yield
         except BaseException as error:
-            self._is_unheard |= isinstance(error, UNHEARD) or not isinstance(error, Exception)
+            self._note(error)
             raise
         finally:
             self.withdrawing -= 1
 
+    def _note(self, error: BaseException) -> None:
+        if isinstance(error, UNHEARD) or not isinstance(error, Exception):
+            self._unheard_in = self._life
+
     # -- What must hold -------------------------------------------------------------------------
 
-    def look(self, was: Seen | None, now: Seen) -> Iterator[str]:
+    def look(self, was: Seen | None, now: Seen, life: int = 0) -> Iterator[str]:
         """Follow the open run and the grants through a commit."""
         self._looks += 1
+        self._life = life
         if was is None:
             self._marks.clear()
         run = now.open_run
@@ -122,7 +129,8 @@ class Consent:
         yield from self._look_at_answers(was, now)
         if was is not None:
             yield from self._look_at_allowances(was, now)
-        self._is_unheard = False
+        if self._unheard_in is not None and life > self._unheard_in:
+            self._unheard_in = None
 
     def _look_at_answers(self, was: Seen | None, now: Seen) -> Iterator[str]:
         """See that an answer that was taken holds, and that only a person withdraws one."""
@@ -134,7 +142,7 @@ class Consent:
                 yield f"mutation {row.id} was approved and waits for approval"
             before = None if was is None else was.mutations.get(row.id)
             is_taken = before is not None and before.status == MutationStatus.PROPOSED
-            is_wanted = self.withdrawing > 0 or self._is_unheard
+            is_wanted = self.withdrawing > 0 or self._unheard_in is not None
             if is_taken and row.status == MutationStatus.FAILED and not is_wanted:
                 yield f"mutation {row.id} was withdrawn, and no person wanted that"
 

@@ -71,7 +71,7 @@ class Oracle:
         if self.before is not None:
             self._compare(self.before, now)
         for problem in (
-            *self.consent.look(self.before, now),
+            *self.consent.look(self.before, now, self.lives),
             *self.promise.look(self.before, now),
         ):
             self._say(problem)
