@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 import time
@@ -13,8 +14,8 @@ import pytest
 
 import duly
 from duly.errors import ConfigError, NotSent
-from duly.testing import ExamFailed, Report, exam, examine, look_at_disk
-from duly.testing.manners import UNSEEN
+from duly.testing import ExamFailed, Report, examine, look_at_disk
+from duly.testing.manners import UNSEEN, stop_call
 
 
 class Diary(duly.Connector):
@@ -269,18 +270,50 @@ def test_every_way_of_lying_is_found(
         try_it(kind, tmp_path)
 
 
-def test_a_request_that_arrives_late_once_is_not_held_against_a_connector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """L6: it had left before the end of its call; one that goes on by itself does so each time."""
-    real, late = exam._stop_at, [0]
+def test_a_request_that_arrives_late_is_not_held_against_a_connector(tmp_path: Path) -> None:
+    """L6: it had left before the end of its call, and what was here is over."""
+    late = """
+import sys, time
+for file in sys.stdin:
+    time.sleep(0.02)
+    open(file.strip(), "a").write("x Rain.\\n")
+    print("done", flush=True)
+"""
+    started = [sys.executable, "-I", "-S", "-c", late]
+    with subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outside:
 
-    async def stop_at(subject: Any, folder: Path, what: str, at: int) -> tuple[list[str], bool]:
-        manners, is_reached = await real(subject, folder, what, at)
-        return [UNSEEN] if late and late.pop() == at else manners, is_reached
+        async def say() -> None:
+            assert outside.stdin is not None
+            outside.stdin.write(f"{tmp_path / 'diary.txt'}\n".encode())
+            outside.stdin.flush()
+            await asyncio.sleep(0)
 
-    monkeypatch.setattr(exam, "_stop_at", stop_at)
-    assert try_it(Diary, tmp_path).points > 0
+        manners, _ = asyncio.run(stop_call(say, 1, lambda: len(Diary(tmp_path).lines())))
+        assert manners == []
+        assert outside.stdin is not None
+        outside.stdin.close()
+
+
+def test_a_process_that_a_call_leaves_behind_is_seen(tmp_path: Path) -> None:
+    """L6: what it does after the end of its call, no host knows."""
+    place = str(tmp_path / "diary.txt")
+    writes = f"import time; time.sleep(0.02); open({place!r}, 'a').write('x y\\n')"
+    left: list[subprocess.Popen[bytes]] = []
+
+    async def start() -> None:
+        left.append(subprocess.Popen([sys.executable, "-I", "-S", "-c", writes]))  # noqa: ASYNC220
+        await asyncio.sleep(0)
+
+    def effects() -> int:
+        if left and left[0].poll() is None and seen:
+            left[0].wait()
+        seen.append(0)
+        return len(Diary(tmp_path).lines())
+
+    seen: list[int] = []
+    manners, _ = asyncio.run(stop_call(start, 1, effects))
+    left[0].wait()
+    assert manners == [UNSEEN]
 
 
 def test_work_that_is_seen_to_its_end_passes(tmp_path: Path) -> None:

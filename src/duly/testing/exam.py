@@ -44,7 +44,7 @@ from duly.rules.failure import ANSWERED, answer_of
 from duly.rules.value import Json
 from duly.rules.word import Answer
 from duly.testing.child import ExamFailed, fresh, in_child
-from duly.testing.manners import STOPS_MAX, UNSEEN, UNSEEN_TRIES, stop_call, strange
+from duly.testing.manners import STOPS_MAX, stop_call, strange
 from duly.words.asking import write_row
 
 POINTS_MAX: Final = 400  # of a connector with more lines on its way, so many are tried
@@ -367,11 +367,8 @@ def _stop(subject: Exam, folder: Path) -> list[Tried]:
     tried: list[Tried] = []
     for what in ("call", "question"):
         for at in range(STOPS_MAX):
-            for again in range(UNSEEN_TRIES):
-                here = fresh(folder, f"stop-{what}-{at}-{again}")
-                manners, is_reached = loop.run_until_complete(_stop_at(subject, here, what, at))
-                if manners != [UNSEEN]:
-                    break  # else a request may have been on its way: what repeats itself counts
+            here = fresh(folder, f"stop-{what}-{at}")
+            manners, is_reached = loop.run_until_complete(_stop_at(subject, here, what, at))
             if manners:
                 # A call that still runs is not examined further: its later steps would be counted.
                 words = tuple(f"{what}: {each}" for each in manners)
