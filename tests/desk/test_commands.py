@@ -320,7 +320,13 @@ REFUSALS: list[tuple[str, Run | None, Command, type[DulyError], str]] = [
     ),
     ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "yes"), Invalid, "try_again, did_"),
     ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "retry"), Invalid, "Use one of"),
-    ("L10", scene.INDETERMINATE, lambda d: d.settle(MUTATION, "skip", 1), Invalid, "has a result"),
+    (
+        "L10",
+        scene.INDETERMINATE,
+        lambda d: d.settle(MUTATION, "skip", 1),
+        Invalid,
+        "A result belongs only to",
+    ),
     (
         "N",
         scene.INDETERMINATE,

@@ -345,7 +345,7 @@ async def test_without_a_host_who_acts_is_who_runs_the_command(
     monkeypatch.setenv("USER", "anna")
     async with connect(project(tmp_path)) as session:
         copy = str(tmp_path / "copy.db")
-        with pytest.raises(Invalid, match="by is not given"):
+        with pytest.raises(Invalid, match="by cannot be given"):
             await session.call("backup", path=copy, by="anna")
         await session.call("backup", path=copy)
         done: Any = await session.call("actions")

@@ -77,7 +77,7 @@ def test_a_second_host_is_told_who_has_the_file_and_gets_it_when_the_first_is_ki
             second.until(lambda: second.greeting is not None, "a refusal")
             assert second.greeting is not None
             assert second.greeting["kind"] == "StoreInUse"
-            told = f"another host holds this store (process {first.id}). Stop it"
+            told = f"another host holds this store (process {first.id}). Stop that host"
             assert told in second.greeting["refused"]
         assert first.publish(NAME, "m1") == {"acknowledged": "new"}
     with fire.start() as third:
