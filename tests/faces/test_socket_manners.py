@@ -145,7 +145,8 @@ async def test_an_answer_past_the_limit_is_refused_with_what_to_do(
         assert await each.ask(id=100, verb="workflows") == {"id": 100, "answer": []}  # 23 bytes
         refused = await each.ask(id=1000, verb="workflows")
         assert refused["error"]["message"] == (
-            "result: the result has 24 bytes, and one call returns at most 23. Ask for fewer at a time."
+            "result: the result has 24 bytes, and one call returns at most 23."
+            " Ask for fewer at a time."
         )
 
 
